@@ -9,7 +9,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,29 +40,20 @@ SHOWN_ROWS = 20
 """Rows of a result that are printed; JSON and files have all."""
 
 
-@dataclass
-class _Silence:
-    """What ``--quiet`` leaves out."""
-
-    messages: bool = False
-    """Notes and progress."""
-    results: bool = False
-    results_on_stderr: bool = False
-    """Whether results are messages, because standard output has the file that was asked for."""
-
-
-_silence = _Silence()
+_silence = {"messages": False, "results": False, "results_on_stderr": False}
+"""What ``--quiet`` leaves out: notes and progress, and results; and whether results are messages, because standard
+output has the file that was asked for."""
 
 
 @contextmanager
 def silenced(*, messages: bool, results: bool) -> Iterator[None]:
     """Print no notes and progress, or no results, while the context is open; errors are always printed."""
-    before = replace(_silence)
-    _silence.messages, _silence.results, _silence.results_on_stderr = messages, results, False
+    before = dict(_silence)
+    _silence.update(messages=messages, results=results, results_on_stderr=False)
     try:
         yield
     finally:
-        _silence.__dict__.update(before.__dict__)
+        _silence.update(before)
 
 
 @cache
@@ -112,10 +102,10 @@ def deliver(
 
 def show(what: str | Table = "") -> None:
     """Print a text or a table of a result."""
-    if _silence.results or (_silence.results_on_stderr and _silence.messages):
+    if _silence["results"] or (_silence["results_on_stderr"] and _silence["messages"]):
         return
     shown = visible(what) if isinstance(what, str) else what
-    _console(stderr=_silence.results_on_stderr).print(shown, soft_wrap=isinstance(what, str))
+    _console(stderr=_silence["results_on_stderr"]).print(shown, soft_wrap=isinstance(what, str))
 
 
 def show_json(value: Any) -> None:
@@ -126,27 +116,18 @@ def show_json(value: Any) -> None:
         return part.to_dicts() if hasattr(part, "to_dicts") else part.tolist()
 
     text = msgspec.json.format(msgspec.json.encode(value, enc_hook=rows_or_list)).decode()
-    print(text, file=sys.stderr if _silence.results_on_stderr else sys.stdout)
+    print(text, file=sys.stderr if _silence["results_on_stderr"] else sys.stdout)
 
 
-@cache
-def _table_class() -> type[Table]:
+def new_table(*headings: str, left: int = 1, rows: Iterable[Iterable[str]] = ()) -> Table:
+    """Return a plain table whose first ``left`` columns are left-aligned and the others right-aligned."""
     from rich.table import Table
 
-    class VisibleTable(Table):
-        """A table whose cells have no control characters, which a terminal would obey."""
-
-        def add_row(self, *cells: Any, **more: Any) -> None:
-            super().add_row(*(visible(cell) if isinstance(cell, str) else cell for cell in cells), **more)
-
-    return VisibleTable
-
-
-def new_table(*headings: str, left: int = 1) -> Table:
-    """Return an empty plain table whose first ``left`` columns are left-aligned and the others right-aligned."""
-    table = _table_class()(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for position, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if position < left else "right", no_wrap=True)
+        table.add_column(visible(heading), justify="left" if position < left else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*map(visible, row))
     return table
 
 
@@ -162,11 +143,10 @@ def frame_table(
 
     headings = headings or {name: name.replace("_", " ") for name in frame.columns}
     names = [name for name in headings if name in frame.columns and frame[name].null_count() < max(frame.height, 1)]
-    table = new_table(*(headings[name] for name in names), left=0)
+    rows = (map(format_cell, row) for row in frame.head(most).select(names).iter_rows())
+    table = new_table(*(headings[name] for name in names), rows=rows)
     for column, name in zip(table.columns, names, strict=True):
         column.justify = "left" if frame[name].dtype == pl.String else "right"
-    for row in frame.head(most).select(names).iter_rows():
-        table.add_row(*map(format_cell, row))
     yield table
     if frame.height > most:
         yield f"... and {frame.height - most:,} more: --json lists all."
@@ -192,7 +172,7 @@ def print_message(line: str) -> None:
 
 def inform(line: str) -> None:
     """Print a line on stderr, unless messages are silenced."""
-    if not _silence.messages:
+    if not _silence["messages"]:
         print_message(line)
 
 
@@ -222,29 +202,32 @@ def warnings_as_notes() -> Iterator[None]:
 
 
 class StatusLine:
-    """A status line shows the state of running work, named by its title: live on a terminal, else as a few lines."""
+    """The state of running work, named by its title: a bar on a terminal, elsewhere a line now and then."""
 
     def __init__(self, title: str) -> None:
-        self.title = title
-        self._status: Any = None
-        self._next = FIRST_LINE_SECONDS
-        self._started = time.perf_counter()
+        self._title, self._next, self._started = visible(title), FIRST_LINE_SECONDS, time.perf_counter()
+        self._bar: Any = None
         self._values: set[float] = set()
 
     def __enter__(self) -> StatusLine:
         console = _console(stderr=True)
-        if _silence.messages:
+        if _silence["messages"]:
             self._next = math.inf
         elif console.is_terminal:
-            self._status = console.status(visible(self.title))
-            self._status.start()
+            from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+            texts = [TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[state]}")]
+            parts = texts[0], BarColumn(20), texts[1], TimeElapsedColumn()
+            self._bar = Progress(*parts, console=console, transient=True)
+            self._bar.add_task(self._title, total=None, state="")
+            self._bar.start()
         else:
-            print_message(f"{self.title} ...")
+            print_message(f"{self._title} ...")
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()
+        if self._bar is not None:
+            self._bar.stop()
 
     def on_iteration(self, record: IterationRecord) -> None:
         """Show how far a fit is; while values of l1 are tried, the last of them and an estimate of the time left."""
@@ -257,27 +240,25 @@ class StatusLine:
         """Show how many values of l1 were tried, and about how long the others will take."""
         self._values.add(point.l1)
         done = len(self._values)
-        most = max(USUAL_VALUES, done + 2)
-        left = (time.perf_counter() - self._started) * (most - done) / done
-        self.update(f"l1: value {done} of about {most}, about {left:,.0f} s left")
+        self.show_progress(done, max(USUAL_VALUES, done + 2), f"l1: value {done} of about")
 
-    def show_progress(self, done: int, total: int) -> None:
+    def show_progress(self, done: int, total: int, what: str = "") -> None:
         """Show that ``done`` of ``total`` units are done, and the time left; 0 begins to count the time."""
         if done == 0:
             self._started = time.perf_counter()
             return
-        left = (time.perf_counter() - self._started) * (total - done) / max(done, 1)
-        self.update(f"{done / total:.0%} done, about {left:,.0f} s left")
+        left = (time.perf_counter() - self._started) * (total - done) / done
+        what = f"{what} {total:,}" if what else f"{done / total:.0%} done"
+        self.update(f"{what}, about {left:,.0f} s left", done, total)
 
-    def update(self, state: str) -> None:
+    def update(self, state: str, done: int = 0, total: int | None = None) -> None:
         """Show the current state."""
         seconds = time.perf_counter() - self._started
-        line = visible(f"{self.title}: {state}, {seconds:.1f} s")
-        if self._status is not None:
-            self._status.update(line)
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], state=visible(state), completed=done, total=total)
         elif seconds >= self._next:
             self._next = 2 * seconds
-            print_message(line)
+            print_message(f"{self._title}: {state}, {seconds:.1f} s")
 
 
 # -- checks of outputs, before any long computation ------------------------------------------------------------------
@@ -289,7 +270,7 @@ def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
     Where the output is standard output, everything else is printed on stderr. Devices and pipes need no suffix.
     """
     if is_standard_output(path):
-        _silence.results_on_stderr = True
+        _silence["results_on_stderr"] = True
         return
     if is_stream(path):
         if not os.access(path, os.W_OK):
@@ -310,7 +291,7 @@ def check_table_output(path: Path | None) -> None:
     if path is None:
         return
     if path == STANDARD_OUTPUT:
-        _silence.results_on_stderr = True
+        _silence["results_on_stderr"] = True
         return
     if not is_stream(path):
         check_output_format(path)

@@ -8,7 +8,6 @@ import shlex
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,7 +18,7 @@ from sparsefield.app.cli.console import StatusLine, check_output, deliver, infor
 from sparsefield.app.cli.info import describe_features, model_content, plain_option
 from sparsefield.app.cli.inputs import ColumnOptions, InputData, fit_command, read_data
 from sparsefield.app.cli.models import remember_source
-from sparsefield.app.pages.fit_summary import describe_convergence, describe_evidence, describe_kinds, describe_size
+from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
 from sparsefield.app.tables.file_format import HeldOut
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import count
@@ -28,7 +27,7 @@ from sparsefield.parameters import CHECKPOINT_NAME
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from sparsefield.analysis.hold_out import Evaluation, Fold
+    from sparsefield.analysis.hold_out import Evaluation
     from sparsefield.analysis.metrics import ColumnEvaluation
     from sparsefield.app.cli.options import AnyField
 
@@ -124,12 +123,15 @@ def fit(
         summary = HeldOut(fold.cells, gain.value, gain.error, count_clear_gains(scored)[0], len(scored))
         remember_source(field, data, dataset, ctx.obj, columns.top_levels, summary)
         field.save(output)
+    from sparsefield.app.pages.findings import findings
+
+    sentences = findings(field, dataset.X if has_features(field) else None)
     deliver(
-        _describe_fit(field, dataset, seconds, checked),
+        _describe_fit(field, dataset, sentences, seconds, checked),
         lambda: {
             "model": str(output),
             "seconds": seconds,
-            "findings": _findings(field, dataset),
+            "findings": sentences,
             "held_out": None if checked is None else checked.as_dict(),
             **model_content(type(field).__name__, field.field_, field.get_params()),
         },
@@ -161,19 +163,12 @@ def has_features(field: AnyField) -> bool:
     return bool(field.field_.weights.any() or field.field_.conjunction_weights.any())
 
 
-def _findings(field: AnyField, dataset: InputData) -> list[str]:
-    """Return sentences about the data."""
-    from sparsefield.app.pages.findings import findings
-
-    return findings(field, dataset.X if has_features(field) else None)
-
-
 def _describe_fit(
-    field: AnyField, dataset: InputData, seconds: float, checked: Evaluation | None
+    field: AnyField, dataset: InputData, sentences: Sequence[str], seconds: float, checked: Evaluation | None
 ) -> Iterator[str | Table]:
     """Yield what was learned: findings, features, how it was learned, and how well held-out cells are predicted."""
     nothing = "" if checked is None else _describe_if_nothing_learned(checked, dataset)
-    yield nothing or "\n".join(_findings(field, dataset))
+    yield nothing or "\n".join(sentences)
     yield from describe_features(field.field_, SHOWN_FEATURES)
     yield ""
     yield from _describe_options(field)
@@ -181,9 +176,7 @@ def _describe_fit(
     yield f"Learned {describe_size(field.field_)}; {steps}{', converged' if record.converged else ''}."
     if not record.converged:
         yield describe_convergence(field.field_, field.get_params())
-    if evidence := describe_evidence(field.field_):
-        yield evidence
-    elif record.criterion == "heldout" and not record.refit and not nothing and has_features(field):
+    if record.evidence is None and record.criterion == "heldout" and not (record.refit or nothing):
         yield READING_HINT
     if checked is not None:
         yield from _describe_check(checked, dataset.names, auto=field.l1 == "auto")
@@ -213,34 +206,31 @@ def _describe_check(checked: Evaluation, names: Sequence[str], *, auto: bool) ->
     cells = count(fold.cells, "held-out cell")
     yield f"\nOn {cells}, predicted from all others by a field fitted without them{chosen}:"
     forms = {name: form for name, form in CHECKED_MEASURES.items() if not math.isnan(getattr(fold, name))}
-    table = new_table("", *(heading for heading, _ in forms.values()))
     baseline = _name_baseline(numbers="rmse" in forms)
-    for row, prefix in (("this field", ""), (baseline, "frequency_")):
-        table.add_row(row, *(form.format(getattr(fold, prefix + name)) for name, (_, form) in forms.items()))
-    yield table
+    parts = ("this field", ""), (baseline, "frequency_")
+    rows = [[row, *(form.format(getattr(fold, prefix + m)) for m, (_, form) in forms.items())] for row, prefix in parts]
+    yield new_table("", *(heading for heading, _ in forms.values()), rows=rows)
     yield ""
     named = {f"x{k}": name for k, name in enumerate(names)}  # a matrix is held out as an array, without names
-    columns = [replace(column, name=named.get(column.name, column.name)) for column in checked.columns]
-    half, hidden = SHOWN_COLUMNS // 2, len(columns) - SHOWN_COLUMNS
-    table = new_table("column", "cells", "error", "baseline", "gain in log-likelihood")
-    for place, column in enumerate(sorted(columns, key=lambda column: -column.gain.value)):
-        if hidden > 0 and place == half:
-            table.add_row(f"... {hidden:,} more ...")
-        if hidden <= 0 or not half <= place < half + hidden:
-            errors = (_describe_error(column, error) for error in (column.error, column.baseline_error))
-            gain = f"{column.gain.value:+.3f} ± {column.gain.error:.3f}"
-            table.add_row(column.name, f"{column.cells:,}", *errors, gain)
-    yield table
-    yield f"\n{describe_gains(columns, than=baseline.replace(',', ' and'))}"
+    rows = []
+    for column in sorted(checked.columns, key=lambda column: -column.gain.value):
+        gain = f"{column.gain.value:+.3f} ± {column.gain.error:.3f}"
+        rows.append([named.get(column.name, column.name), f"{column.cells:,}", *_describe_errors(column), gain])
+    if len(rows) > SHOWN_COLUMNS:
+        half = SHOWN_COLUMNS // 2
+        rows = [*rows[:half], [f"... {len(rows) - SHOWN_COLUMNS:,} more ..."], *rows[-half:]]
+    yield new_table("column", "cells", "error", "baseline", "gain in log-likelihood", rows=rows)
+    yield f"\n{describe_gains(checked.columns, than=baseline.replace(',', ' and'))}"
 
 
-def _describe_error(column: ColumnEvaluation, error: float) -> str:
-    """Return an error rate, a distance in levels, or a root mean squared error in the unit of the column."""
+def _describe_errors(column: ColumnEvaluation) -> list[str]:
+    """Return error rates, distances in levels, or root mean squared errors in the unit: of the field and a baseline."""
     from sparsefield.data.column_types import write_number
 
+    errors = column.error, column.baseline_error
     if column.kind == "numeric":
-        return f"{write_number(error, 3)} {column.unit}".rstrip()
-    return f"{error:.1%}" if column.kind == "nominal" else f"{error:.2f} levels"
+        return [f"{write_number(error, 3)} {column.unit}".rstrip() for error in errors]
+    return [f"{error:.1%}" if column.kind == "nominal" else f"{error:.2f} levels" for error in errors]
 
 
 def _describe_if_nothing_learned(checked: Evaluation, dataset: InputData) -> str:
@@ -293,54 +283,38 @@ def evaluate(
         from sparsefield.analysis.hold_out import evaluate as cross_validate
 
         done = itertools.count(1)
-        evaluation = cross_validate(
-            dataset.X, field, folds, dataset.observed, seed, lambda fold: watch.update(f"{next(done)} done"),
-            sample_weight=dataset.weight,
-        )  # fmt: skip
-    _note_early_ends(field, evaluation.folds)
-    deliver(_describe_cells(evaluation, dataset), lambda: about | evaluation.as_dict(), as_json=as_json)
-
-
-def _note_early_ends(field: AnyField, folds: Sequence[Fold]) -> None:
-    """Print how many fits stopped before they converged, and the remedy."""
-    early = [fold for fold in folds if not fold.converged]
+        options = {"seed": seed, "sample_weight": dataset.weight}
+        options["progress"] = lambda _: watch.show_progress(next(done), folds)
+        evaluation = cross_validate(dataset.X, field, folds, dataset.observed, **options)
+    early = sum(not fold.converged for fold in evaluation.folds)
     if early:
-        params = field.get_params()
-        limited = any(fold.iterations >= params["solver__max_iter"] for fold in early)
-        certified = "give a larger --l1 or l2" if params["solver__certify"] else "add --set solver.certify=yes"
-        remedy = "raise --set solver.max_iter" if limited else certified
-        note(f"{len(early)} of {len(folds)} fits stopped before they converged; {remedy}.")
+        remedy = "raise --set solver.max_iter or l1, and leave --set solver.certify at yes"
+        note(f"{early} of {folds} fits stopped before they converged; {remedy}.")
+    deliver(_describe_cells(evaluation, dataset), lambda: about | evaluation.as_dict(), as_json=as_json)
 
 
 def _describe_cells(evaluation: Evaluation, dataset: InputData) -> Iterator[str | Table]:
     """Yield the measures of held-out cells, mean and standard deviation over folds, and those of columns."""
+
+    def spread(name: str, form: str = "{:.3f}") -> str:
+        found = evaluation.spread(name)
+        return f"{form.format(found.mean)} ({form.format(found.sd)})"
+
     measures = [name for name in MEASURES if not math.isnan(evaluation.spread(name).mean)]
-    table = new_table("", *(MEASURES[name] for name in measures), "time", "induced", "active")
-    costs = [_spread(evaluation.spread("seconds"), "{:.2f}") + " s"]
-    costs += [_spread(evaluation.spread(measure), "{:,.0f}") for measure in ("induced", "active")]
-    table.add_row("this field", *(_spread(evaluation.spread(name)) for name in measures), *costs)
-    baseline = (_spread(evaluation.spread(f"frequency_{name}")) for name in measures)
-    table.add_row(_name_baseline(numbers="rmse" in measures), *baseline)
-    yield table
+    costs = [spread("seconds", "{:.2f}") + " s", *(spread(measure, "{:,.0f}") for measure in ("induced", "active"))]
+    baseline = _name_baseline(numbers="rmse" in measures)
+    rows = [["this field", *map(spread, measures), *costs], [baseline, *(spread(f"frequency_{m}") for m in measures)]]
+    yield new_table("", *(MEASURES[name] for name in measures), "time", "induced", "active", rows=rows)
     yield "\nBy column:"
-    yield from _describe_columns(evaluation.columns)
-    nothing = _describe_if_nothing_learned(evaluation, dataset)
-    if nothing:
-        yield f"\n{nothing}"
-
-
-def _spread(spread: Any, form: str = "{:.3f}") -> str:
-    return f"{form.format(spread.mean)} ({form.format(spread.sd)})"
-
-
-def _describe_columns(columns: Sequence[ColumnEvaluation]) -> Iterator[str | Table]:
-    table = new_table("column", "kind", "cells", "loss", "baseline", "error", "baseline", "calibration", left=2)
-    for column in columns[:MOST_COLUMNS]:
-        losses = (f"{loss:.3f}" for loss in (column.loss, column.baseline_loss))
-        errors = (_describe_error(column, error) for error in (column.error, column.baseline_error))
+    rows = []
+    for column in evaluation.columns[:MOST_COLUMNS]:
         is_number = column.kind == "numeric"
         calibration = f"{column.coverage:.0%} in 90%" if is_number else f"{column.calibration_error:.1%} off"
-        table.add_row(column.name, column.kind, f"{column.cells:,}", *losses, *errors, calibration)
-    yield table
-    if len(columns) > MOST_COLUMNS:
-        yield f"... and {len(columns) - MOST_COLUMNS:,} more: --json lists all."
+        losses = f"{column.loss:.3f}", f"{column.baseline_loss:.3f}"
+        rows.append([column.name, column.kind, f"{column.cells:,}", *losses, *_describe_errors(column), calibration])
+    headings = "column", "kind", "cells", "loss", "baseline", "error", "baseline", "calibration"
+    yield new_table(*headings, left=2, rows=rows)
+    if len(evaluation.columns) > MOST_COLUMNS:
+        yield f"... and {len(evaluation.columns) - MOST_COLUMNS:,} more: --json lists all."
+    if nothing := _describe_if_nothing_learned(evaluation, dataset):
+        yield f"\n{nothing}"

@@ -18,7 +18,6 @@ from sparsefield.app.pages.fit_summary import (
     describe_convergence,
     describe_kinds,
     describe_size,
-    describe_source,
     describe_variable,
     describe_weights,
 )
@@ -84,9 +83,9 @@ def _describe_model(model: OpenModel, params: Mapping[str, Any], features: int, 
     yield f"Features: {describe_size(field)}."
     yield describe_edges(field)
     if model.source is not None:
-        yield describe_source(model.source)
-    if model.source is not None and model.source.held_out is not None:
-        held_out = model.source.held_out
+        left_out = f"; left out: {', '.join(model.source.left_out)}" if model.source.left_out else ""
+        yield f"Read from {model.source.file}{left_out}. Command: {model.source.command or 'unknown'}"
+    if model.source is not None and (held_out := model.source.held_out) is not None:
         yield (
             f"On {count(held_out.cells, 'held-out cell')}: gain in log-likelihood per cell over column frequencies "
             f"{held_out.gain:+.3f} ± {held_out.error:.3f}; better in {held_out.better:,} of "
@@ -227,11 +226,9 @@ def _describe_book(book: Codebook, all_columns: bool, command: str) -> Iterator[
 
     yield from filter(None, (book.source, book.describe_size(), book.describe_findings()))
     shown = book.shown_columns(all_columns)
-    table = new_table(*HEADINGS, left=len(HEADINGS))
+    table = new_table(*HEADINGS, left=len(HEADINGS), rows=map(table_row, shown))
     table.columns[3].justify = "right"
     table.columns[-1].no_wrap = False
-    for entry in shown:
-        table.add_row(*table_row(entry))
     yield ""
     yield table
     if len(shown) < len(book):

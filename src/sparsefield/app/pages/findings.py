@@ -20,23 +20,22 @@ from sparsefield.data.column_types import family_of
 from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.errors import count
 from sparsefield.model import Field
+from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE
 
 if TYPE_CHECKING:  # 'sparsefield info' needs only sentences about edges, and would wait for these
     from sparsefield.analysis.metrics import ColumnEvaluation, Gain
     from sparsefield.data.dataset import Dataset
     from sparsefield.estimators import FieldEstimator
 
-MAX_EXAMPLES = 5
-MAX_EDGES = 300
-"""Number of the strongest edges among which examples are sought."""
-LEAST_STRENGTH = 0.1
-"""Smallest strength of an edge that is told, relative to the strongest one."""
-MAX_TIMES = 2
-"""Number of examples that one column may be in."""
-MAX_FEATURES = 4
-"""Number of the strongest features of an edge that are tried."""
-LEAST_CORRELATION = 0.01
-"""Smallest rank correlation that is told."""
+MAX_EXAMPLES, MAX_TIMES = 5, 2
+"""Pairs of columns that are told, and examples that one column may be in."""
+
+MAX_EDGES, LEAST_STRENGTH, MAX_FEATURES = 300, 0.1, 4
+"""Strongest edges among which examples are sought, the least strength of one relative to the strongest, and features of
+an edge that are tried."""
+
+LEAST_ERRORS, LEAST_ROWS = 2.0, 10
+"""Least difference in the rows that is told, in standard errors, and rows that a share or mean is taken of."""
 
 
 def findings(field: FieldEstimator, X: Any = None, y: Any = None, *, most: int = MAX_EXAMPLES) -> list[str]:
@@ -79,7 +78,7 @@ def tell_findings(field: Field, dataset: Dataset | None = None, most: int = MAX_
 
 
 def describe_edges(field: Field) -> str:
-    """Return how many pairs of columns go together as a sentence; without any, that there are none."""
+    """Return how many pairs of columns hold and help predictions as a sentence; without any, that there are none."""
     network, record = Network(field), field.record
     pairs = len(np.unique(np.sort(network.ends, axis=1), axis=0))
     if not pairs and not record.is_learned:
@@ -96,8 +95,24 @@ def describe_edges(field: Field) -> str:
         where = f"{verb} together, within rows or across links, given all other columns"
         return f"{count(pairs, 'pair')} of columns {where} ({features})."
     latent = ", latent variables included," if field.layout.has_latent else ""
-    possible = count(count_pairs(field), "pair")
-    return f"{pairs:,} of {possible} of columns{latent} {verb} together given all other columns ({features})."
+    told = f"{pairs:,} of {count(count_pairs(field), 'pair')} of columns{latent}"
+    if record.evidence is None:
+        return f"{told} {verb} together given all other columns ({features})."
+    hold = record.evidence.n_holding
+    return (
+        f"{count(hold, 'edge')} {'holds' if hold == 1 else 'hold'} at a false discovery rate of "
+        f"{FALSE_DISCOVERY_RATE:.0%}; {told} {'helps' if pairs == 1 else 'help'} predictions ({features})."
+    )
+
+
+def edges_that_hold(network: Network) -> np.ndarray | None:
+    """Return the numbers of the edges that hold at the usual false discovery rate; None where they were not tested."""
+    evidence = network.field.record.evidence
+    if evidence is None:
+        return None
+    tests = zip(evidence.edges, evidence.q_values, strict=True)
+    holding = {tuple(sorted(ends)) for ends, q_value in tests if q_value <= FALSE_DISCOVERY_RATE}
+    return np.flatnonzero([tuple(sorted(ends)) in holding for ends in network.ends.tolist()])
 
 
 def count_pairs(field: Field) -> int:
@@ -139,20 +154,24 @@ def describe_gains(
 
 
 def _tell_edges(network: Network, sample: Dataset, most: int) -> list[str]:
-    """Return sentences on the strongest edges, each with a column that no earlier one has.
+    """Return sentences on the strongest edges that hold, each with a column that no earlier one has.
 
-    An edge is told by the first of its strongest features that the rows show in the same direction.
+    An edge is told by the first of its strongest features that the rows show clearly and in the same direction; of
+    ordinal and numeric columns, by the linear one before others.
     """
     told: list[str] = []
     times = Counter[int]()
-    strong = np.flatnonzero(network.strengths >= LEAST_STRENGTH * network.strengths.max(initial=0.0))[:MAX_EDGES]
+    strong = np.flatnonzero(network.strengths >= LEAST_STRENGTH * network.strengths.max(initial=0.0))
+    holding = edges_that_hold(network)
+    strong = strong[:MAX_EDGES] if holding is None else np.intersect1d(strong, holding)[:MAX_EDGES]
     for edge, ends in zip(strong.tolist(), network.ends[strong].tolist(), strict=True):
         if len(told) == most:
             break
         if min(times[end] for end in ends) > 0 or max(times[end] for end in ends) >= MAX_TIMES:
             continue
-        features = name_features(network.field, network.feature_numbers(edge)[:MAX_FEATURES])
-        sentence = next(filter(None, (_tell(sample, feature) for feature in features)), None)
+        features = name_features(network.field, network.feature_numbers(edge))
+        features = sorted(features, key=lambda feature: any(term.state is not None for term in feature.terms))
+        sentence = next(filter(None, (_tell(sample, feature) for feature in features[:MAX_FEATURES])), None)
         if sentence is not None:
             told.append(sentence[0].upper() + sentence[1:])
             times.update(set(ends))
@@ -162,14 +181,14 @@ def _tell_edges(network: Network, sample: Dataset, most: int) -> list[str]:
 def _tell(sample: Dataset, feature: Feature) -> str | None:
     """Return a pair feature as a sentence with figures; None where the rows do not show it in the same direction."""
     ends = _read_ends(sample, feature) if len(feature.columns) == 2 else None
-    if ends is None or not (both := ends[0].known & ends[1].known).any():
+    if ends is None:
         return None
-    states = [end for end in ends if end.term.state is not None]
-    if not states:
-        return _tell_scores(feature, *ends, both)
-    if len(states) == 1:
-        return _tell_mean(feature, states[0], ends[1] if states[0] is ends[0] else ends[0], both)
-    return _tell_share(feature, *ends, both)
+    both = ends[0].known & ends[1].known
+    if not both.any():
+        return None
+    states = [end.term.state is not None for end in ends]
+    tell = (_tell_scores, _tell_mean, _tell_share)[sum(states)]
+    return tell(feature, *(ends[::-1] if states == [False, True] else ends), both)
 
 
 def _tell_share(feature: Feature, one: _End, two: _End, both: np.ndarray) -> str | None:
@@ -178,33 +197,33 @@ def _tell_share(feature: Feature, one: _End, two: _End, both: np.ndarray) -> str
     covariates = [end.variable.role == "observed" for end in (one, two)]
     if covariates[1] > covariates[0] or (covariates[0] == covariates[1] and second < first):
         one, two, first, second = two, one, second, first
-    if not first:
+    if first < LEAST_ROWS:
         return None
     share, overall = np.count_nonzero(one.has_state & two.has_state & both) / first, second / np.count_nonzero(both)
-    shown = [_percent(value) for value in (share, overall)]
-    if (share - overall) * feature.weight <= 0 or shown[0] == shown[1]:
+    error = np.sqrt(overall * (1.0 - overall) / first)
+    if (share - overall) * feature.weight <= 0 or abs(share - overall) < LEAST_ERRORS * error:
         return None
     rows = "linked rows" if feature.over_link else "rows"
     only = "" if share > overall else "only "
-    who = f"{only}{shown[0]} of {rows} have" if share else f"none of the {rows} has"
-    return f"{_where(feature, one)}, {who} {two.term.text}, against {shown[1]} overall."
+    who = f"{only}{_percent(share)} of {rows} have" if share else f"none of the {rows} has"
+    return f"{_over(feature)}where {one.term.text}, {who} {two.term.text}, against {_percent(overall)} overall."
 
 
 def _tell_mean(feature: Feature, state: _End, score: _End, both: np.ndarray) -> str | None:
     """Return whether a number is higher or lower where the other column has its state, with its means."""
-    rows = both & state.has_state
-    if not rows.any():
+    values, rows = score.values[both], state.has_state[both]
+    n_rows = int(np.count_nonzero(rows))
+    if n_rows < LEAST_ROWS:
         return None
-    mean, overall = float(score.values[rows].mean()), float(score.values[both].mean())
-    if (mean - overall) * feature.weight <= 0:
+    mean, overall = float(values[rows].mean()), float(values.mean())
+    if (mean - overall) * feature.weight <= 0 or abs(mean - overall) < LEAST_ERRORS * values.std() / np.sqrt(n_rows):
         return None
-    compared = f"{_where(feature, state)}, {score.term.text} is {_comparative(score.variable, up=mean > overall)}"
-    shown = _mean_text(score.variable, mean), _mean_text(score.variable, overall)
-    if family_of(score.variable.dtype):
+    higher = _comparative(score.variable, up=mean > overall)
+    compared = f"{_over(feature)}where {state.term.text}, {score.term.text} is {higher}"
+    if family_of(score.variable.dtype) or score.variable.role == "observed":
         return f"{compared}."
-    if shown[0] == shown[1]:
-        return None
-    return f"{compared}: {shown[0]} on average, against {shown[1]} overall."
+    means = [_mean_text(score.variable, value) for value in (mean, overall)]
+    return f"{compared}: {means[0]} on average, against {means[1]} overall."
 
 
 def _tell_scores(feature: Feature, one: _End, two: _End, both: np.ndarray) -> str | None:
@@ -214,7 +233,7 @@ def _tell_scores(feature: Feature, one: _End, two: _End, both: np.ndarray) -> st
     if any(np.ptp(rank) == 0 for rank in ranks):
         return None
     correlation = float(np.corrcoef(*ranks)[0, 1])
-    if correlation * feature.weight <= 0 or abs(correlation) < LEAST_CORRELATION:
+    if correlation * feature.weight <= 0 or abs(correlation) < LEAST_ERRORS / np.sqrt(len(ranks[0])):
         return None
     if two.variable.role == "observed":
         one, two = two, one
@@ -224,10 +243,6 @@ def _tell_scores(feature: Feature, one: _End, two: _End, both: np.ndarray) -> st
         f"{_over(feature)}{words[0]} {one.term.text} goes with {words[1]} {two.term.text}{linked} "
         f"(rank correlation {correlation:.2f})."
     )
-
-
-def _where(feature: Feature, condition: _End) -> str:
-    return f"{_over(feature)}where {condition.term.text}"
 
 
 def _over(feature: Feature) -> str:
@@ -308,15 +323,14 @@ def _read(sample: Dataset, table: int, column: int, term: Term, rows: np.ndarray
         is_score = place < variable.n_scores
         known = np.ones(len(values), dtype=bool) if is_score else np.isin(values, (0.0, 1.0))
         has_state = ~known if is_score else values == 1.0
-        if is_score and variable.numeric and variable.transform == "linear-scores":
-            values = variable.center + variable.scale * values
-        elif is_score:
-            values = np.interp(values, variable.scores, _state_values(variable))
     else:
         codes = np.asarray(sample.tables[table].codes()[number])
         known, is_score = codes >= 0, place < variable.n_scores
         has_state = known & (False if is_score else variable.indicators[codes] == place)
-        values = _state_values(variable)[codes] if is_score else np.zeros(len(codes))
+        # The numbers themselves, or 1, 2, ... where ordered states are not numbers.
+        numbers = all(isinstance(state, (int, float)) for state in variable.states)
+        of_state = np.array(variable.states if numbers else range(1, len(variable.states) + 1), dtype=float)
+        values = of_state[codes] if is_score else np.zeros(len(codes))
     if rows is not None:
         known, has_state, values = known[rows], has_state[rows], values[rows]
     return _End(term, variable, known, has_state, values)
@@ -331,9 +345,3 @@ def _sparse_column(sample: Dataset, column: int) -> np.ndarray:
         has_state[start + np.searchsorted(block.offsets, places, side="right") - 1] = True
         start += block.n_rows
     return has_state
-
-
-def _state_values(variable: Variable) -> np.ndarray:
-    """Return the number of each state: the numbers themselves, or 1, 2, ... where ordered states are not numbers."""
-    numbers = all(isinstance(state, (int, float)) for state in variable.states)
-    return np.array(variable.states if numbers else range(1, len(variable.states) + 1), dtype=float)

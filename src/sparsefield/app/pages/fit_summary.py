@@ -5,7 +5,6 @@ Commands import this file before they know what to do, so heavy modules are impo
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -16,7 +15,6 @@ from sparsefield.parameters import automatic_treatment
 
 if TYPE_CHECKING:
     from sparsefield.analysis.feature_sentences import Feature
-    from sparsefield.app.tables.file_format import Source
     from sparsefield.data.schema import Variable
     from sparsefield.estimators import FieldEstimator
     from sparsefield.model import Field, StabilityRecord
@@ -47,36 +45,6 @@ def describe_size(field: Field) -> str:
     more = int((field.conjunction_weights != 0).sum())
     also = f"; {count(more, 'conjunction')} of three or more columns" if more else ""
     return f"{count(biases, 'bias', 'biases')}; {pairs:,} pair features out of {candidates:,} {what}{also}"
-
-
-def describe_evidence(field: Field) -> str:
-    """Return how many edges hold, as a sentence; empty where edges were not tested."""
-    from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE
-
-    evidence = field.record.evidence
-    if evidence is None:
-        return ""
-    hold = f"{count(evidence.n_holding, 'edge')} {'holds' if evidence.n_holding == 1 else 'hold'}"
-    helping = f"{len(evidence.edges):,} {'helps' if len(evidence.edges) == 1 else 'help'} predictions"
-    return f"{hold} at a false discovery rate of {FALSE_DISCOVERY_RATE:.0%}; {helping}."
-
-
-def describe_source(source: Source) -> str:
-    """Return from which file and with which options the table was read, as a sentence."""
-    words = source_words(source)
-    options = f" with {shlex.join(words)}" if words else ""
-    left_out = f"; left out: {', '.join(source.left_out)}" if source.left_out else ""
-    return f"Read from {source.file}{options}{left_out}"  # without a full stop, which would belong to the last word
-
-
-def source_words(source: Source) -> list[str]:
-    """Return the options of the command line for reading the table."""
-    words = [word for name in source.identifiers for word in ("--id", name)]
-    words += shlex.split(source.format.as_words())
-    for option in ("weight", "group", "top_levels"):
-        value = getattr(source, option)
-        words += [] if value is None else [f"--{option.replace('_', '-')}", str(value)]
-    return words
 
 
 def estimator_expression(estimator: FieldEstimator) -> str:
@@ -182,64 +150,34 @@ def describe_convergence(field: Field, params: Mapping[str, Any]) -> str:
 
     The violation is that of the optimality conditions, over all candidates, whether they have a weight or not.
     """
-    if not field.record.is_learned:
+    record = field.record
+    if not record.is_learned:
         return "Given, not learned."
-    l1 = float(params["l1"] if field.record.l1 is None else field.record.l1)
-    allowed = params["solver__kkt_tol"] * (l1 if l1 > 0 else 1.0)
-    candidates = "pair"
-    if params["features__max_order"] > 2 and params["features__expand"] != "all":
-        candidates = "pair, and no conjunction that extends an active feature,"
-    elif params["features__max_order"] > 2:
-        candidates = "pair or conjunction"
-    violation = field.record.kkt_violation or 0.0
-    if field.record.converged:
-        refit = " The weights were then refitted without l1." if field.record.refit else ""
-        likelihood = field.record.likelihood
+    l1 = float(params["l1"] if record.l1 is None else record.l1)
+    worst = f"worst violation {format_violation(record.kkt_violation or 0.0, l1)}"
+    if not record.converged:
+        allowed = format_violation(params["solver__kkt_tol"] * (l1 if l1 > 0 else 1.0), l1)
+        reason = "the fit stopped early" if params["solver__certify"] else "certify is off"
+        sentences = [f"Not converged ({reason}): the {worst}; the tolerance is {allowed}."]
+    else:
         # The likelihood may know the selected features only.
-        every = likelihood is None or likelihood.selected_by == "ml" or field.record.refit
-        optimum = f"no left-out {candidates}" if every else "no other weights of the selected features"
-        return (
-            f"Converged: {optimum} would improve the fit (worst violation "
-            f"{format_violation(violation, l1)}).{refit}{_describe_likelihood(field)}"
-            f"{_describe_missing(field, params)} {NOT_ABOUT_CHANCE}"
-        )
-    reason = "the fit stopped early" if params["solver__certify"] else "certify is off"
-    return (
-        f"Not converged ({reason}): a left-out {candidates.split(',')[0]} or a further step could improve the fit "
-        f"(worst violation {format_violation(violation, l1)}; the tolerance is {format_violation(allowed, l1)})."
-        f"{_describe_missing(field, params)} {NOT_ABOUT_CHANCE}"
-    )
-
-
-def _describe_likelihood(field: Field) -> str:
-    """Return sentences on what the exact likelihood was used for, after a space; nothing if it was not."""
-    likelihood = field.record.likelihood
-    if likelihood is None:
-        return ""
-    selected = "The"
-    if likelihood.selected_by != "ml":
-        objective = "pseudo-likelihood" if likelihood.selected_by == "pl" else "contrastive divergence"
-        selected = f"Features were selected by {objective}, and their"
-    wide = sum(len(component.columns) for component in likelihood.wide)
-    if wide == field.layout.n_targets:
-        return " The exact likelihood is too expensive for all columns: the weights are those of the pseudo-likelihood."
-    except_for = f", except those of {count(wide, 'column')} that depend on each other too widely" if wide else ""
-    return f" {selected} weights are those of the exact likelihood{except_for}."
-
-
-def _describe_missing(field: Field, params: Mapping[str, Any]) -> str:
-    """Return a sentence on how missing cells were treated, after a space; nothing if there were none."""
-    error, missing = field.record.mc_error, params["missing"]
-    if error == 0.0:
-        return ""
-    if error is not None:
-        return (
-            f" Missing cells were averaged over; their draws leave a Monte Carlo error of {error:.2g} standard errors."
-        )
-    treatment = automatic_treatment(params["objective"]) if missing == "auto" else getattr(missing, "name", missing)
-    if treatment == "em":
-        return " Missing cells were averaged over; the fit ended before the Monte Carlo error was known."
-    return " Beliefs were put in the place of missing cells, which makes weights too large where much is missing."
+        every = record.likelihood is None or record.likelihood.selected_by == "ml" or record.refit
+        left_out = "pair" if params["features__max_order"] == 2 else "candidate"
+        optimum = f"no left-out {left_out}" if every else "no other weights of the selected features"
+        sentences = [f"Converged: {optimum} would improve the fit ({worst})."]
+        sentences += ["The weights were then refitted without l1."] if record.refit else []
+    if (likelihood := record.likelihood) is not None:
+        wide = sum(len(component.columns) for component in likelihood.wide)
+        but = f", except those of {count(wide, 'column')} that depend on each other too widely" if wide else ""
+        sentences.append(f"The weights are those of the exact likelihood{but}.")
+    if record.mc_error:
+        error = f"their draws leave a Monte Carlo error of {record.mc_error:.2g} standard errors"
+        sentences.append(f"Missing cells were averaged over; {error}.")
+    elif record.mc_error is None:
+        treatment = automatic_treatment(params["objective"]) if params["missing"] == "auto" else params["missing"]
+        if "em" not in (treatment, getattr(treatment, "name", "")):
+            sentences.append("Beliefs replace missing cells, which makes weights too large where much is missing.")
+    return " ".join([*sentences, NOT_ABOUT_CHANCE])
 
 
 def format_violation(violation: float, l1: float) -> str:
@@ -308,43 +246,25 @@ def often_left_out(field: Field) -> list[tuple[Feature, float]]:
     return lacking
 
 
-def expected_false(mean_selected: float, n_candidates: int, share: float = STABLE) -> float:
-    """Return q^2 / ((2 share - 1) p), a bound on the expected number of falsely stable pairs.
+def _describe_bound(field: Field, stability: StabilityRecord) -> str:
+    """Return a bound on the expected number of falsely stable pairs, q^2 / ((2 share - 1) p), as a sentence.
 
     It bounds pairs that are no better than the average candidate, among those that at least a ``share`` of the
     resamples select, when each selects q of p pairs on average: Theorem 1 of Shah and Samworth (2013) for pairs that a
     half selects with probability at most q / p, and the bound of Meinshausen and Bühlmann (2010).
-
-    Examples
-    --------
-    >>> round(expected_false(40, 5000), 2)
-    0.4
     """
-    return mean_selected**2 / ((2.0 * share - 1.0) * max(n_candidates, 1))
-
-
-def _describe_bound(field: Field, stability: StabilityRecord) -> str:
     if stability.halved == "linked rows":
-        return (
-            "The number of false selections cannot be bounded: nearly all rows are linked with each other, so the "
-            "halves are not independent."
-        )
+        return "False selections cannot be bounded: nearly all rows are linked, so the halves are not independent."
     if stability.given_graph:
         return "The number of false selections is not bounded, since the candidate pairs were given as a graph."
     stable = sum(value >= STABLE for value in stability.frequencies[: len(field.weights)])
     if not stable:
         return "No pair is stable, so no bound on false selections is needed."
     selected, candidates = stability.mean_pairs, field.layout.n_candidate_pairs
-    bound = expected_false(selected, candidates)
-    statement = (
-        f"Of pairs that are no better than the average candidate, at most "
-        f"{f'{bound:,.0f}' if bound >= 10 else f'{bound:.2g}'} are expected among the stable ones "
-        f"(a half selects {selected:,.1f} of {candidates:,} on average; the bound of Shah and Samworth for independent "
-        f"{'rows' if stability.halved == 'rows' else 'sets of linked rows'})."
-    )
-    if bound >= stable:
-        return f"{statement} This is not less than the number of stable pairs, so it says nothing; try a larger l1."
+    bound = selected**2 / ((2.0 * STABLE - 1.0) * max(candidates, 1))
+    at_most = f"{bound:,.0f}" if bound >= 10 else f"{bound:.2g}"
+    nothing = "" if bound < stable else ": no less than there are, so this says nothing; try a larger l1"
     return (
-        f"{statement} As a bound on false pairs it also assumes that these are selected about equally often, and true "
-        "ones at least as often (Meinshausen and Bühlmann)."
+        f"Of pairs that are no better than the average candidate, at most {at_most} are expected among the stable ones "
+        f"(a half selects {selected:,.1f} of {candidates:,} on average; Shah and Samworth 2013){nothing}."
     )

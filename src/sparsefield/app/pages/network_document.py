@@ -11,13 +11,13 @@ import numpy as np
 from sparsefield.analysis.feature_sentences import Feature, name_features
 from sparsefield.analysis.network import Network, Subgraph
 from sparsefield.app.pages.cells import DataShares, group_states, state_labels
+from sparsefield.app.pages.findings import edges_that_hold
 from sparsefield.app.pages.fit_summary import describe_variable
 from sparsefield.app.pages.groups import GROUP_COLORS, Groups
 from sparsefield.app.pages.layout import MIN_GROUPED, layout_nodes
 from sparsefield.app.pages.names import shorten_all
 from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.data.schema import Variable
-from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE
 
 MAX_EDGES = 5_000
 """Edges of a page; of a larger network only the strongest are on it."""
@@ -88,16 +88,6 @@ def describe_network(
         "bubbles": _bubbles(network, groups) if len(part.nodes) > BUBBLES_ABOVE else None,
         "alone": network.n_variables - sum(node < network.n_variables for node in part.nodes),
     }
-
-
-def edges_that_hold(network: Network) -> np.ndarray | None:
-    """Return the numbers of the edges that hold at the usual false discovery rate; None where they were not tested."""
-    evidence = network.field.record.evidence
-    if evidence is None:
-        return None
-    tests = zip(evidence.edges, evidence.q_values, strict=True)
-    holding = {tuple(sorted(ends)) for ends, q_value in tests if q_value <= FALSE_DISCOVERY_RATE}
-    return np.flatnonzero([tuple(sorted(ends)) in holding for ends in network.ends.tolist()])
 
 
 def _choose_part(network: Network, holding: np.ndarray | None) -> tuple[Subgraph, set[int], int]:

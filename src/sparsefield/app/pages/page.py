@@ -33,7 +33,6 @@ from sparsefield.app.pages.cells import DataShares
 from sparsefield.app.pages.findings import count_pairs, describe_gains, tell_findings
 from sparsefield.app.pages.fit_summary import (
     describe_convergence,
-    describe_evidence,
     describe_kinds,
     describe_stability,
     describe_weights,
@@ -185,7 +184,6 @@ def _size(network: Network, scored: ScoredRows | None) -> dict[str, Any]:
         "tables": len(layout.tables),
         "kinds": describe_kinds(field, 0),
         "edges": len(np.unique(np.sort(network.ends, axis=1), axis=0)),
-        "evidence": describe_evidence(field),
         "holding": None if field.record.evidence is None else field.record.evidence.n_holding,
         "pairs": None if network.linked else count_pairs(field),
         "missing": None,
