@@ -61,7 +61,7 @@ def report(model: MarkovField, habits: pl.DataFrame, tmp_path_factory: pytest.Te
 @pytest.fixture(scope="module")
 def served(model: MarkovField, habits: pl.DataFrame) -> Iterator[str]:
     table = prepare_table(habits.with_columns(pl.all().cast(pl.String)), model.field_.schema, PLAIN)
-    server, bound, address = open_server(Session("Habits", model, TableRows(model, {"": table}, "habits")))
+    server, bound, address = open_server(Session("Habits", model, TableRows(model, {"": table})))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     yield address
@@ -297,19 +297,10 @@ def test_events_have_probabilities(driver: Any, served: str) -> None:
     wait_for(driver, lambda: "perhaps" in driver.execute_script(result))
 
 
-def test_a_row_is_completed_and_downloaded(driver: Any, served: str) -> None:
+def test_rows_are_shown_and_are_evidence(driver: Any, served: str) -> None:
     driver.get(served + "#tab=rows&row=4")
     wait_for(driver, lambda: "Missing values" in panel(driver))
     assert "p3 (row 4)" in panel(driver)
-    click(driver, "#view button", "Accept all")
-    wait_for(driver, lambda: "1 accepted" in panel(driver))
-    catch_downloads(driver)
-    click(driver, "#view button", "Completed table")
-    wait_for(driver, lambda: driver.execute_script("return window.saved.length") == 1)
-    content = driver.execute_script("return window.saved[0][1]").splitlines()
-    assert re.fullmatch(r"p3,(yes|no),(yes|no),(yes|no),\d+", content[4])
-    click(driver, "#view button", "Undo")
-    wait_for(driver, lambda: "accepted" not in panel(driver))
     click(driver, "[aria-label='Next row']")
     wait_for(driver, lambda: "row 5" in panel(driver))
     fill(driver, "#row-search", "p12", "change")

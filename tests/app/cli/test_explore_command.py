@@ -17,7 +17,7 @@ from dask_processes import LIMIT
 
 from sparsefield import RelationalField, load
 from sparsefield.app.cli.models import open_model
-from sparsefield.app.cli.pages import rows_to_complete
+from sparsefield.app.cli.pages import read_table_rows
 from sparsefield.app.pages.session import Session
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.schema_file import parse_schema_file
@@ -91,43 +91,21 @@ def test_a_browser_opens_a_file_that_redirects_to_the_page(
     assert not Path(place).exists()
 
 
-def test_accepting_everything_gives_what_predict_writes(plain_model: Path, table: Path, run) -> None:
-    out = table.parent / "filled.csv"
-    assert run("predict", plain_model, table, "-o", out, "--set", "read.separator=;").code == 0
-    rows = rows_to_complete(open_model(plain_model), table, FileFormat(separator=";"))
-    session = Session("days", rows.model, rows)
-    accepted = [
-        ["", row, cell["name"], cell["best"]]
-        for row in range(200)
-        for cell in session.row({"row": row, "method": "mean-field"})["missing"]
-    ]
-    assert session.completed({"accepted": accepted})[1] == out.read_bytes()
-    assert rows.row_name("", 3) == "d3 (row 4)"
-
-
 def test_linked_rows_are_inferred_together(school: Path, model: Path) -> None:
     field = load(model)
     assert isinstance(field, RelationalField)
-    rows = rows_to_complete(open_model(model), school, FileFormat())
+    rows = read_table_rows(open_model(model), school, FileFormat())
     expected = field.predict_proba(parse_schema_file(school).data)
     session = Session("school", field, rows)
 
-    def view(table: str, row: int, accepted: list) -> dict:
-        return session.row({"table": table, "row": row, "method": "mean-field", "accepted": accepted})
+    def view(table: str, row: int) -> dict:
+        return session.row({"table": table, "row": row, "method": "mean-field"})
 
-    (missing_cell,) = view("pupil", 0, [])["missing"]
+    (missing_cell,) = view("pupil", 0)["missing"]
     assert missing_cell["name"] == "mood"
     np.testing.assert_allclose(missing_cell["belief"], expected["pupil"]["mood"][0], atol=1e-4)
-    assert [cell["name"] for cell in view("pupil", 0, [])["values"]] == ["grade"]
-    visit = int((parse_schema_file(school).data.tables["visit"]["who"].cast(pl.Int64) == 0).arg_true()[0])
-    accepted = [["pupil", 0, "mood", missing_cell["best"]]]
-    before, after = (view("visit", visit, cells)["values"][0]["probability"] for cells in ([], accepted))
-    # Evidence on a pupil changes the beliefs about the pupil's visits.
-    assert after != before
-    completed = pl.read_csv(session.completed({"table": "pupil", "accepted": accepted})[1])
-    assert completed["mood"][0] == missing_cell["best"]
+    assert [cell["name"] for cell in view("pupil", 0)["values"]] == ["grade"]
     assert rows.row_name("pupil", 0) == "000 (row 1)"
-    assert view("visit", visit, [])["values"][0]["probability"] == pytest.approx(before)
 
 
 def test_data_of_the_wrong_kind_are_refused(school: Path, model: Path, plain_model: Path, table: Path, run) -> None:

@@ -34,4 +34,4 @@ def field(survey: pl.DataFrame) -> MarkovField:
 @pytest.fixture
 def rows(field: MarkovField, survey: pl.DataFrame) -> TableRows:
     raw = survey.with_columns(pl.all().cast(pl.String))
-    return TableRows(field, {"": prepare_table(raw, field.field_.schema, PLAIN)}, "survey")
+    return TableRows(field, {"": prepare_table(raw, field.field_.schema, PLAIN)})

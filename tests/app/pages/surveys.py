@@ -65,4 +65,4 @@ def make_linked(people: int = 40, period: int = 20) -> tuple[RelationalField, Re
     field = RelationalField(l1=0.5).fit(data)
     schemas = zip(field.field_.layout.tables, field.field_.layout.schemas, strict=True)
     tables = {name: prepare_table(data.tables[name], schema, PLAIN) for name, schema in schemas}
-    return field, data, TableRows(field, tables, "linked", data)
+    return field, data, TableRows(field, tables, data)

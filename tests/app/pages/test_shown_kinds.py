@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from sparsefield import CFI, Features, MarkovField, Solver
 from sparsefield.analysis.feature_sentences import Feature, Term, list_features
 from sparsefield.analysis.network import Network
-from sparsefield.app.pages.cells import TableRows, cell_beliefs, group_states
+from sparsefield.app.pages.cells import TableRows, group_states, table_beliefs
 from sparsefield.app.pages.figure import plot_network
 from sparsefield.app.pages.fit_summary import (
     describe_kinds,
@@ -165,13 +165,13 @@ def test_options_that_differ_from_the_defaults_are_in_the_expression(people: pl.
 @pytest.fixture
 def session(model: MarkovField, people: pl.DataFrame) -> Session:
     raw = people.with_columns(pl.all().cast(pl.String))
-    return Session("people", model, TableRows(model, {"": prepare_table(raw, model.field_.schema, PLAIN)}, "people"))
+    return Session("people", model, TableRows(model, {"": prepare_table(raw, model.field_.schema, PLAIN)}))
 
 
 def test_beliefs_of_numbers_are_sums_over_levels(model: MarkovField, people: pl.DataFrame) -> None:
     schema = model.field_.schema
     age = schema.variables[schema.index_of_name["age"]]
-    beliefs = cell_beliefs(model, people).values[""]
+    beliefs = table_beliefs(model, people)[0][""]
     assert set(beliefs) == set(people.columns)
     labels, grouped = group_states(age, beliefs["age"])
     assert labels == age.bin_labels
@@ -211,16 +211,6 @@ def test_rows_show_numbers_with_what_was_expected(session: Session, model: Marko
     assert missing["best"] == str(exact.transform(people)["age"][10])
     assert sum(missing["belief"]) == pytest.approx(1.0, abs=1e-3)
     assert f"{exact.infer(people).std['age'][10]:.1f}"[:3] in missing["text"]
-
-
-def test_accepted_numbers_are_in_the_completed_table(session: Session) -> None:
-    (missing,) = session.row({"row": 10, "method": "exact"})["missing"]
-    accepted = [["", 10, "age", missing["best"]]]
-    name, content = session.completed({"accepted": accepted})
-    assert name == "people-completed.csv"
-    assert content.decode().splitlines()[11].split(",")[0] == missing["best"]
-    view = session.row({"row": 10, "method": "exact", "accepted": accepted})
-    assert [cell["accepted"] for cell in view["values"] if cell["name"] == "age"] == [True]
 
 
 def test_an_unusual_number_is_surprising(model: MarkovField, people: pl.DataFrame) -> None:

@@ -110,10 +110,9 @@ def explore(
     open_page: Annotated[bool, typer.Option("--open")] = False,
     reading: opt.ReadingOptions,
 ) -> None:
-    """Explore a model in a browser: its network, probabilities given evidence, and, with DATA, rows to complete.
+    """Explore a model in a browser: its network, probabilities given evidence, and, with DATA, its rows.
 
     The page is served on this machine only and needs its address, which contains a secret token. Ctrl-C stops it.
-    Nothing is written: values that are accepted on the page are lost unless the table is downloaded.
 
     Options:
         data: Show the rows of this table (CSV or Parquet), or of linked tables (their TOML file or its folder).
@@ -127,7 +126,7 @@ def explore(
     options = reading.reading()
     saved = open_model(model, data)
     with StatusLine("Reading"):
-        rows = None if data is None else rows_to_complete(saved, data, options)
+        rows = None if data is None else read_table_rows(saved, data, options)
         from sparsefield.app.pages.server import serve
         from sparsefield.app.pages.session import Session
 
@@ -149,13 +148,13 @@ def explore(
     print_message("Stopped.")
 
 
-def rows_to_complete(model: OpenModel, data: Path, reading: FileFormat) -> TableRows:
+def read_table_rows(model: OpenModel, data: Path, reading: FileFormat) -> TableRows:
     """Read the tables whose rows a page shows, with the columns and types of the model."""
     tables = read_tables(model, data, reading)
     from sparsefield.app.pages.cells import TableRows
 
     linked = None if tables.parsed is None else tables.data
-    return TableRows(model.load(), tables.prepared, data.stem, linked)
+    return TableRows(model.load(), tables.prepared, linked)
 
 
 @opt.expanded

@@ -104,10 +104,10 @@ def _write_probabilities(field: Any, tables: ModelTables, output: Path) -> None:
     """Write a row for each state of each missing value, with its probability; for linked tables with their names."""
     import polars as pl
 
-    from sparsefield.app.pages.cells import cell_beliefs, group_states
+    from sparsefield.app.pages.cells import group_states, table_beliefs
     from sparsefield.app.tables.fill import probability_table
 
-    beliefs, parts = cell_beliefs(field, tables.data).values, []
+    (beliefs, _), parts = table_beliefs(field, tables.data), []
     for name, table in tables.prepared.items():
         targets = [variable for variable in table.schema.targets if variable.name in table.missing]
         part = probability_table(table, {v.name: group_states(v, beliefs[name][v.name]) for v in targets})

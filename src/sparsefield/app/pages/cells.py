@@ -1,10 +1,8 @@
-"""Cells of tables under a model: beliefs, shares of states, how surprising values are, and completed tables."""
+"""Cells of tables under a model: beliefs, shares of states, and how surprising values are."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,7 +11,7 @@ import polars as pl
 
 from sparsefield.analysis.network import variable_at
 from sparsefield.app.tables.fill import TableToFill
-from sparsefield.data import Dataset, Label, Relational, Schema, Variable
+from sparsefield.data import Label, Relational, Schema, Variable
 from sparsefield.data.column_types import days_of, family_of, write_number
 from sparsefield.data.table import Table
 from sparsefield.errors import DataError
@@ -27,42 +25,22 @@ UNLIKELY = 0.05
 
 LEAST = float(np.finfo(float).tiny)
 
-Cell = tuple[str, int, str]
-"""Table, row and column of a cell."""
-
-
 # -- beliefs and shares ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class TableBeliefs:
-    """The probabilities of the states of all cells of tables, levels of numbers included."""
+def table_beliefs(
+    model: MarkovField | RelationalField, data: Any, *, observed: bool = True
+) -> tuple[dict[str, dict[str, np.ndarray]], frozenset[str]]:
+    """Return {table: {column: (rows, states)}} as ``predict_proba`` has them, with the levels of numbers; and methods.
 
-    values: dict[str, dict[str, np.ndarray]]
-    """{table: {column: (rows, states)}}"""
-    methods: frozenset[str]
-    """The inference methods that computed those of missing cells."""
-
-
-def cell_beliefs(model: MarkovField | RelationalField, data: Any) -> TableBeliefs:
-    """Return the probabilities as ``predict_proba`` has them, with the levels of numbers.
-
-    ``data`` are linked tables for a `RelationalField`, and one table, whose name is empty, for a `MarkovField`.
+    ``data`` are linked tables for a `RelationalField`, and one table, whose name is empty, for a `MarkovField`. Without
+    ``observed``, the probabilities of observed cells are 0 or 1 instead of those given all other cells.
     """
     dataset = compile_densely(model, data)
-    answer = infer_cells(model, dataset)
-    return _by_table(dataset, answer.conditionals, answer.methods)
-
-
-def missing_beliefs(model: MarkovField | RelationalField, dataset: Dataset) -> TableBeliefs:
-    """Return the probabilities of missing cells alone; those of observed ones are 0 or 1."""
-    answer = infer_missing(model, dataset)
-    return _by_table(dataset, answer.values, answer.methods)
-
-
-def _by_table(dataset: Dataset, values: tuple[np.ndarray, ...], methods: frozenset[str]) -> TableBeliefs:
+    answer: Any = infer_cells(model, dataset) if observed else infer_missing(model, dataset)
+    values = answer.conditionals if observed else answer.values
     parts = zip(dataset.layout.tables, dataset.layout.schemas, values, strict=True)
-    return TableBeliefs({name: beliefs_by_column(schema, own) for name, schema, own in parts}, methods)
+    return {name: beliefs_by_column(schema, own) for name, schema, own in parts}, answer.methods
 
 
 def beliefs_by_column(schema: Schema, probabilities: np.ndarray) -> dict[str, np.ndarray]:
@@ -158,13 +136,11 @@ def _shown_positions(variable: Variable) -> np.ndarray:
 class TableRows:
     """Tables of the data and their model; the name of the only table of a plain field is empty.
 
-    ``title`` names the file to download; ``data`` are the linked tables of a `RelationalField`.
+    ``data`` are the linked tables of a `RelationalField`.
     """
 
-    def __init__(
-        self, model: Any, tables: Mapping[str, TableToFill], title: str = "", data: Relational | None = None
-    ) -> None:
-        self.model, self.tables, self.data, self._title = model, tables, data, title
+    def __init__(self, model: Any, tables: Mapping[str, TableToFill], data: Relational | None = None) -> None:
+        self.model, self.tables, self.data = model, tables, data
         keys = {} if data is None else data.keys
         self._names: dict[str, pl.Series | None] = {}
         """Names of the rows of a table: their key, or the first column that is not in the model."""
@@ -199,27 +175,23 @@ class TableRows:
         """Return a variable, or refuse a column that the model does not have."""
         return find_variable(self.tables[table].schema if table in self.tables else None, name)
 
-    def values_of(self, table: str, row: int, accepted: Mapping[Cell, Label]) -> dict[str, Any]:
-        """Return {column: value} of a row, accepted values included; None where one is missing."""
-        values = self.tables[table].table.row(row, named=True)
-        return {name: accepted.get((table, row, name), value) for name, value in values.items()}
+    def values_of(self, table: str, row: int) -> dict[str, Any]:
+        """Return {column: value} of a row; None where one is missing."""
+        return self.tables[table].table.row(row, named=True)
 
-    def describe(
-        self, table: str, row: int, beliefs: Mapping[str, np.ndarray], accepted: Mapping[Cell, Label]
-    ) -> dict[str, Any]:
+    def describe(self, table: str, row: int, beliefs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Return the values of a row, most surprising first, and beliefs about its missing values, most certain first.
 
         ``beliefs`` {column: (states,)} of observed values are those given all other values of the row.
         """
         source = self.tables[table]
         values, missing, covariates, unknown = [], [], [], []
-        for name, value in self.values_of(table, row, accepted).items():
+        for name, value in self.values_of(table, row).items():
             variable = self.variable(table, name)
             if variable.role == "observed":
                 covariates.append({"name": name, "value": str(value)})
             elif is_known(variable, value):
-                shown = _observed(variable, value, beliefs[name])
-                values.append({"name": name, "accepted": (table, row, name) in accepted, **shown})
+                values.append({"name": name, **_observed(variable, value, beliefs[name])})
             elif name in source.missing and source.missing[name][row]:
                 missing.append({"name": name, **_missing(variable, beliefs[name])})
             else:
@@ -228,52 +200,23 @@ class TableRows:
         missing.sort(key=lambda shown: -max(shown["belief"]))
         return {"values": values, "missing": missing, "covariates": covariates, "unknown": unknown}
 
-    def data_with(self, changes: Mapping[Cell, Label | None]) -> Relational:
-        """Return the linked tables with changed cells; None makes a cell missing."""
+    def data_with(self, table: str, row: int, values: Mapping[str, Label | None]) -> Relational:
+        """Return the linked tables with other values of a row; None makes a cell missing."""
         assert self.data is not None
-        frames = {
-            table: self.data.tables[table].with_columns(
-                _replace_cells(self.data.tables[table][name], states) for name, states in columns.items()
-            )
-            for table, columns in _by_column(changes).items()
-        }
-        return self.data.with_tables(frames)
-
-    def completed(self, table: str, accepted: Mapping[Cell, Label]) -> tuple[str, bytes]:
-        """Return the name and content of a CSV file in the format of the input, with accepted values where some miss.
-
-        A predicted column that the table lacks is added if one of its values was accepted.
-        """
-        source, answers, missing = self.tables[table], {}, {}
-        for name, states in _by_column(accepted).get(table, {}).items():
-            answers[name] = _replace_cells(source.table[name], states)
-            missing[name] = pl.Series([False] * len(answers[name])).scatter(list(states), True)
-        cells = source.cells.with_columns(pl.all().cast(pl.String))
-        frame = replace(source, cells=cells, missing=missing).fill(pl.DataFrame(answers))
-        buffer, form = io.BytesIO(), source.format
-        frame.write_csv(buffer, separator=form.separator or ",", include_header=form.header is not False)
-        return f"{table or self._title}-completed.csv", buffer.getvalue()
+        frame = self.data.tables[table]
+        columns = [_replace_cell(frame[name], row, value) for name, value in values.items()]
+        return self.data.with_tables({table: frame.with_columns(columns)})
 
 
-def _by_column(cells: Mapping[Cell, Any]) -> dict[str, dict[str, dict[int, Any]]]:
-    """Return {table: {column: {row: value}}}."""
-    tables: dict[str, dict[str, dict[int, Any]]] = {}
-    for (table, row, name), value in cells.items():
-        tables.setdefault(table, {}).setdefault(name, {})[row] = value
-    return tables
-
-
-def _replace_cells(column: pl.Series, states: Mapping[int, Label | None]) -> pl.Series:
-    """Return a column with other values in some rows; of dates, numbers of days."""
-    temporal = column.dtype.is_temporal()
-    values = [_date_of_days(column.dtype, float(k)) if temporal and k is not None else k for k in states.values()]
+def _replace_cell(column: pl.Series, row: int, value: Label | None) -> pl.Series:
+    """Return a column with another value in a row; of dates, a number of days."""
+    if column.dtype.is_temporal() and value is not None:
+        value = _date_of_days(column.dtype, float(value))
     if column.dtype == pl.Object:
-        new = column.to_list()
-        for row, value in zip(states, values, strict=True):
-            new[row] = value
-        return pl.Series(column.name, new, dtype=pl.Object)
-    dtype = pl.Series(values).dtype if column.dtype == pl.Null else column.dtype
-    return column.cast(dtype).scatter(list(states), pl.Series(values, dtype=dtype, strict=False))
+        values = column.to_list()
+        return pl.Series(column.name, [*values[:row], value, *values[row + 1 :]], dtype=pl.Object)
+    dtype = pl.Series([value]).dtype if column.dtype == pl.Null else column.dtype
+    return column.cast(dtype).scatter(row, pl.Series([value], dtype=dtype, strict=False))
 
 
 def find_variable(schema: Schema | None, name: str) -> Variable:
@@ -330,7 +273,7 @@ def _observed(variable: Variable, value: Any, belief: np.ndarray) -> dict[str, A
 
 
 def _missing(variable: Variable, belief: np.ndarray) -> dict[str, Any]:
-    """Return the belief about a missing value: its states, and the value to accept."""
+    """Return the belief about a missing value: its states, and the value that `predict` fills in."""
     states, grouped = group_states(variable, belief)
     shown = {"states": [str(state) for state in states], "belief": np.round(grouped, 4).tolist()}
     if not variable.numeric:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 MAX_BODY = 1_000_000
-"""Largest body of a request in bytes: one million hold tens of thousands of accepted values."""
+"""Largest body of a request in bytes."""
 
 MAX_CONNECTIONS, MAX_WAITING = 40, 8
 """Connections at a time, and questions that are answered or wait for it; others are refused with 429."""
@@ -90,7 +90,6 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
         "rows": session.find_rows,
         "row": session.row,
         "query": session.query,
-        "completed": session.completed,
     }
 
     async def show_page(request: Request) -> Response:
@@ -114,8 +113,6 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
                 found = await asyncio.to_thread(ask, asked)
             except DataError as error:
                 return JSONResponse({"error": str(error)}, 422, headers=HEADERS)
-        if isinstance(found, tuple):
-            return Response(found[1], media_type="text/csv; charset=utf-8", headers=HEADERS)
         return JSONResponse(found, headers=HEADERS)
 
     routes = [Route("/", show_page, methods=["GET"]), Route("/api/{question}", answer, methods=["POST"])]

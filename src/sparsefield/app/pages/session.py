@@ -15,18 +15,16 @@ from typing import Any
 import numpy as np
 
 from sparsefield.app.pages.cells import (
-    Cell,
     DataShares,
     TableRows,
     beliefs_by_column,
-    cell_beliefs,
     code_of,
     find_variable,
     group_states,
     is_known,
-    missing_beliefs,
     number_range,
     read_value,
+    table_beliefs,
 )
 from sparsefield.app.pages.page import make_page
 from sparsefield.data import Dataset, as_source, compile_table
@@ -74,9 +72,7 @@ class Session:
         self.lock = threading.Lock()
         self._given = lru_cache(32)(self._infer_given)
         self._linked = lru_cache(4)(self._infer_linked)
-        self._linked_cells = lru_cache(2)(
-            lambda method, accepted: cell_beliefs(self._with_method(method), self._rows().data_with(dict(accepted)))
-        )
+        self._linked_cells = lru_cache(2)(lambda method: table_beliefs(self._with_method(method), self._rows().data))
 
     @property
     def default_method(self) -> str:
@@ -117,7 +113,7 @@ class Session:
     def beliefs(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the beliefs before and after evidence, the largest changes first.
 
-        A request has ``set`` {column: text}, ``method``, for linked tables ``table`` and ``row``, and ``accepted``.
+        A request has ``set`` {column: text}, ``method``, and for linked tables ``table`` and ``row``.
         """
         given, method, wanted = _texts(request, "set"), self._method(request), str(request.get("filter", "")).lower()
         with self.lock:
@@ -157,13 +153,11 @@ class Session:
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         rows = self._rows()
         table, row = self._row(request)
-        accepted = self._accepted(request)
-        cells: dict[Cell, Label | None] = {
-            (table, row, name): None if text == "" else read_value(rows.variable(table, name), text)
-            for name, text in given.items()
+        cells = {
+            name: None if text == "" else read_value(rows.variable(table, name), text) for name, text in given.items()
         }
-        before, old_methods, warned = self._linked(method, tuple(accepted.items()))
-        after, methods, more = self._linked(method, tuple({**accepted, **cells}.items()))
+        before, old_methods, warned = self._linked(method, table, row, ())
+        after, methods, more = self._linked(method, table, row, tuple(cells.items()))
         changes = []
         for own, columns in after.items():
             for name, beliefs in columns.items():
@@ -172,8 +166,10 @@ class Session:
                     continue
                 moved = 0.5 * np.abs(beliefs - before[own][name]).sum(axis=1)
                 chosen = set(np.flatnonzero(known.to_numpy() & (moved >= LEAST_CHANGE)).tolist())
-                chosen |= {row} if own == table and (known[row] or cells.get((own, row, name), 0) is None) else set()
-                chosen -= {row} if own == table and cells.get((own, row, name)) is not None else set()
+                if own == table and (known[row] or cells.get(name, 0) is None):
+                    chosen.add(row)
+                if own == table and cells.get(name) is not None:
+                    chosen.discard(row)
                 for k in chosen:
                     label = f"{own} {rows.row_name(own, k)}: {name}"
                     changes.append(_change(variable, label, before[own][name][k], beliefs[k], None, f"{own}.{name}"))
@@ -208,11 +204,12 @@ class Session:
         row[0, :] = [values.get(name) for name in schema.order]
         return compile_table(replace(as_source(row), names=schema.order), schema)
 
-    def _infer_linked(self, method: str, changes: tuple[tuple[Cell, Any], ...]) -> tuple[dict, frozenset, tuple]:
-        model = self._with_method(method)
+    def _infer_linked(self, method: str, table: str, row: int, values: tuple[tuple[str, Any], ...]) -> tuple:
+        """Return beliefs {table: {column: (rows, states)}} about all linked tables with other values of a row."""
         with collect_warnings() as lines:
-            beliefs = missing_beliefs(model, compile_densely(model, self._rows().data_with(dict(changes))))
-        return beliefs.values, beliefs.methods, tuple(lines)
+            data = self._rows().data_with(table, row, dict(values))
+            beliefs, methods = table_beliefs(self._with_method(method), data, observed=False)
+        return beliefs, methods, tuple(lines)
 
     # -- rows of the data --------------------------------------------------------------------------------------------
 
@@ -225,30 +222,21 @@ class Session:
 
     def row(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a row: surprising values, beliefs about missing ones."""
-        rows, method, accepted = self._rows(), self._method(request), self._accepted(request)
+        rows, method = self._rows(), self._method(request)
         table, row = self._row(request)
         with self.lock, collect_warnings() as lines:
             if self.linked:
-                cells = self._linked_cells(method, tuple(accepted.items()))
-                beliefs, methods = {name: own[row] for name, own in cells.values[table].items()}, cells.methods
+                cells, methods = self._linked_cells(method)
+                beliefs = {name: own[row] for name, own in cells[table].items()}
             else:
                 # Values unknown to the model are missing.
-                known = {
-                    name: value
-                    for name, value in rows.values_of(table, row, accepted).items()
-                    if is_known(self._variable(name), value)
-                }
+                values = rows.values_of(table, row).items()
+                known = {name: value for name, value in values if is_known(self._variable(name), value)}
                 answer = infer_cells(self._with_method(method), Dataset.single(self._compile_row(known)))
                 columns = beliefs_by_column(self.model.field_.schema, answer.conditionals[0])
                 beliefs, methods = {name: belief[0] for name, belief in columns.items()}, answer.methods
-        described = rows.describe(table, row, beliefs, accepted)
+        described = rows.describe(table, row, beliefs)
         return {"name": rows.row_name(table, row), **described, **_notes(methods, lines)}
-
-    def completed(self, request: Mapping[str, Any]) -> tuple[str, bytes]:
-        """Return the name and the content of a table with accepted values in place of missing ones."""
-        rows, table = self._rows(), str(request.get("table", ""))
-        rows.check(table, 0)
-        return rows.completed(table, self._accepted(request))
 
     # -- queries -----------------------------------------------------------------------------------------------------
 
@@ -283,16 +271,6 @@ class Session:
             raise DataError("A row has a table, a text, and a number.")
         self._rows().check(table, row)
         return table, row
-
-    def _accepted(self, request: Mapping[str, Any]) -> dict[Cell, Label]:
-        """Return the values that the user accepted, from a list of [table, row, column, text]."""
-        accepted = {}
-        for entry in [] if self.rows is None else request.get("accepted", []):
-            if not (isinstance(entry, list) and len(entry) == 4):
-                raise DataError("An accepted value is a list of table, row, column and value.")
-            table, row, name = *self._row({"table": entry[0], "row": entry[1]}), str(entry[2])
-            accepted[table, row, name] = read_value(self._rows().variable(table, name), str(entry[3]))
-        return accepted
 
     def _method(self, request: Mapping[str, Any]) -> str:
         method = request.get("method") or self.default_method

@@ -10,7 +10,6 @@
     method: server?.method ?? "auto",
     table: server?.tables[0]?.[0] ?? "",
     row: -1,
-    accepted: [],
     filter: "",
   };
   let turn = 0,
@@ -241,11 +240,9 @@
       const response = await fetch(`api/${name}`, {
         method: "POST",
         headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ method: question.method, table: question.table, accepted: question.accepted, ...body }),
+        body: JSON.stringify({ method: question.method, table: question.table, ...body }),
       });
-      const found = response.headers.get("content-type")?.startsWith("application/json")
-        ? await response.json()
-        : { text: await response.text() };
+      const found = await response.json();
       return own === turn
         ? { ...found, ...(response.ok || found.error ? {} : { error: "The server refused this." }) }
         : null;
@@ -528,13 +525,6 @@
     );
   }
 
-  function accept(entries) {
-    const key = (entry) => JSON.stringify(entry.slice(0, 3)),
-      fresh = new Set(entries.map(key));
-    question.accepted = [...question.accepted.filter((entry) => !fresh.has(key(entry))), ...entries];
-    refresh();
-  }
-
   function rowsView() {
     if (!server.tables.length)
       return [
@@ -543,7 +533,6 @@
     const parts = [rowChoice(), methodChoice()];
     if (answer?.error) parts.push(make("p", { class: "warn", role: "alert" }, answer.error));
     if (answer?.values) {
-      const entry = (name, text) => [question.table, question.row, name, text];
       parts.push(make("h3", {}, answer.name), ...answer.warnings.map((line) => make("p", { class: "warn" }, line)));
       if (!server.linked)
         parts.push(
@@ -552,15 +541,7 @@
             show("evidence");
           }),
         );
-      if (answer.missing.length)
-        parts.push(
-          make(
-            "div",
-            { class: "row" },
-            make("h4", { class: "fill-rest" }, "Missing values"),
-            button("Accept all", () => accept(answer.missing.map((cell) => entry(cell.name, cell.best)))),
-          ),
-        );
+      if (answer.missing.length) parts.push(make("h4", {}, "Missing values"));
       for (const cell of answer.missing) {
         parts.push(
           make(
@@ -570,8 +551,7 @@
               "div",
               { class: "head" },
               make("b", { class: "fill-rest" }, cell.name),
-              make("span", { class: "over" }, cell.text),
-              button(`Accept ${cell.best}`, () => accept([entry(cell.name, cell.best)])),
+              make("span", { class: "over" }, cell.text || cell.best),
             ),
             stateBars(cell.states, cell.belief),
           ),
@@ -587,14 +567,6 @@
             make("b", { class: "fill-rest" }, cell.name),
             make("span", { class: cell.surprising ? "unexpected" : "" }, cell.value),
             make("span", { class: "soft small" }, `${percent(cell.probability)}; expected ${cell.expected}`),
-            cell.accepted
-              ? button("Undo", () => {
-                  question.accepted = question.accepted.filter(
-                    (own) => !(own[0] === question.table && own[1] === question.row && own[2] === cell.name),
-                  );
-                  refresh();
-                })
-              : null,
           ),
         );
       }
@@ -609,20 +581,6 @@
             make("p", { class: "soft" }, cells.map((cell) => `${cell.name} = ${cell.value}`).join(", ")),
           );
       }
-    }
-    if (question.accepted.length) {
-      const save = async () => {
-        const found = await ask("completed", {});
-        if (found?.text !== undefined) download("completed.csv", [found.text], "text/csv");
-      };
-      parts.push(
-        make(
-          "div",
-          { class: "row" },
-          make("span", { class: "fill-rest" }, `${question.accepted.length} accepted`),
-          button("\u2193 Completed table", save),
-        ),
-      );
     }
     return parts;
   }
