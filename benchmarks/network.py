@@ -85,7 +85,7 @@ def draw_network(
     nothing = np.empty(0, dtype=np.int64)
     sample = Dataset.linked(field.layout, [table], [(nothing, nothing), (who, whom)])
     with Threads() as engine:
-        (codes,) = draw(field, sample, sweeps=sweeps, seed=seed, engine=engine)
+        ((codes,),) = draw(field, sample, sweeps=sweeps, seed=seed, engine=engine)
     cells = {name: pl.Series(codes[k].astype(np.int8)) for k, name in enumerate(names)}
     if missing > 0:
         cells = {name: column.set(pl.Series(rng.random(entities) < missing), None) for name, column in cells.items()}

@@ -43,13 +43,12 @@ def grid(side: int) -> Shape:
 
 def test_plans_have_the_treewidth_of_known_graphs() -> None:
     chain = Shape((3,) * 50, tuple((k, k + 1) for k in range(49)))
-    assert plan_elimination(chain, 100).width == 1
     assert plan_elimination(chain, 100).table_size == 9
     ring = Shape((2,) * 40, (*((k, k + 1) for k in range(39)), (0, 39)))
-    assert plan_elimination(ring, 100).width == 2
-    assert 5 <= plan_elimination(grid(5), 2**20).width <= 6
+    assert plan_elimination(ring, 100).table_size == 8
+    assert 2**6 <= plan_elimination(grid(5), 2**20).table_size <= 2**7
     star = Shape((2,) * 30, tuple((0, k) for k in range(1, 30)))
-    assert plan_elimination(star, 100).width == 1
+    assert plan_elimination(star, 100).table_size == 4
 
 
 def test_planning_ends_early_where_no_plan_is_feasible() -> None:
@@ -69,7 +68,7 @@ def test_a_row_of_too_large_treewidth_is_refused_with_row_and_limit() -> None:
     X[2, :12] = np.nan
     field = MarkovField.from_field(small.field, inference=ExactInference(max_cells=1000))
     assert np.isfinite(field.predict_proba(X[:2])["x0"]).all()
-    with pytest.raises(DataError, match=r"4,096 cells or more for row 2, .* at least 11; max_cells is 1,000"):
+    with pytest.raises(DataError, match=r"4,096 cells or more for row 2; max_cells is 1,000"):
         field.predict_proba(X)
     field.inference = "exact"
     assert np.isfinite(field.predict_proba(X)["x0"]).all()

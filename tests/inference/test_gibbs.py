@@ -11,7 +11,7 @@ from sparsefield import MarkovField
 from sparsefield.compute import Threads
 from sparsefield.data import Dataset, Layout, Source, Table, as_source, compile_table
 from sparsefield.errors import DataError
-from sparsefield.inference import draw, draw_often, gibbs
+from sparsefield.inference import draw, gibbs
 from sparsefield.model import Field
 
 
@@ -47,7 +47,7 @@ def test_samples_have_the_exact_marginals_and_pairs(row) -> None:
     count = 20000
     table = rows_like(field, row, count)
     with Threads(2) as engine:
-        (codes,) = draw(field, Dataset.single(table), sweeps=40, seed=1, engine=engine)
+        ((codes,),) = draw(field, Dataset.single(table), sweeps=40, seed=1, engine=engine)
     start = tuple(int(c) for c in table.blocks[0].codes[:, 0])
     joint = slow.joint(start, table.blocks[0].beliefs[field.schema.n_target_columns :, 0].tolist())
     counts = {}
@@ -97,7 +97,7 @@ def test_an_interrupt_stops_all_chains(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with Threads(2) as engine:
         with pytest.raises(KeyboardInterrupt):
-            draw_often(field, sample, count=2, sweeps=10**9, thin=10**9, seed=0, engine=engine, progress=progress)
+            draw(field, sample, count=2, sweeps=10**9, thin=10**9, seed=0, engine=engine, progress=progress)
         assert len(calls) <= 6 + 2
-        (codes,) = draw(field, sample, sweeps=2, seed=0, engine=engine)
+        ((codes,),) = draw(field, sample, sweeps=2, seed=0, engine=engine)
     assert codes.min() >= 0, "the threads are available again"

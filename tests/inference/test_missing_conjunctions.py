@@ -39,7 +39,7 @@ def test_draws_have_the_exact_joint_distribution(make_problem, given_values) -> 
     source = Source(problem.schema.order, count, "array", np.tile(row, (count, 1)))
     table = compile_table(source, problem.schema)
     with Threads(1) as engine:
-        (codes,) = draw(problem.field, Dataset.single(table), sweeps=30, seed=1, engine=engine)
+        ((codes,),) = draw(problem.field, Dataset.single(table), sweeps=30, seed=1, engine=engine)
     block = table.blocks[0]
     joint = problem.slow.joint(block.codes[:, 0].tolist(), block.beliefs[problem.schema.n_target_columns :, 0].tolist())
     counts = dict.fromkeys(joint, 0)

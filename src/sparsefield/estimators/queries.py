@@ -22,7 +22,7 @@ from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.estimators.answers import drawn_columns, has_numbers, shares_below
 from sparsefield.estimators.compiled_rows import threads_for
 from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.inference import Gibbs, draw_often
+from sparsefield.inference import Gibbs, draw
 from sparsefield.inference.automatic import MAPResult, complete
 from sparsefield.inference.elimination import batches_by_shape, exact_logits, log_partition
 from sparsefield.inference.factor_graph import FactorGraph, build_factors
@@ -97,13 +97,13 @@ def draw_rows(
     dataset = Dataset.single(compile_table(source or empty, schema, repeat=chains))
     length = -(-n // chains)
     with threads_for(estimator, dataset) as engine:
-        (codes,) = draw_often(
+        (codes,) = draw(
             field, dataset, count=length, sweeps=burn_in, thin=thin, seed=seed, engine=engine, progress=progress
         )
     # (draws, targets, rows of given x chains) to (targets, rows of given x n), chain after chain. The first chains
     # contribute one row more if n is no multiple of their number.
-    chain, draw = np.divmod(np.arange(chains * length), length)
-    contributed = draw < n // chains + (chain < n % chains)
+    chain, number = np.divmod(np.arange(chains * length), length)
+    contributed = number < n // chains + (chain < n % chains)
     codes = np.moveaxis(codes, 0, 2).reshape(codes.shape[1], -1, chains * length)[:, :, contributed]
     columns: dict[str, Any] = drawn_columns(schema, codes.reshape(len(codes), -1), np.random.SeedSequence(seed))
     for variable in schema.targets:

@@ -225,10 +225,10 @@ class RelationalField(FieldEstimator):
         dataset = self._compile_densely(given)
         seed = as_seed(self.random_state if random_state is None else random_state)
         with threads_for(self, dataset) as engine:
-            codes = draw(self.field_, dataset, sweeps=sweeps, seed=seed, engine=engine, progress=progress)
+            drawn = draw(self.field_, dataset, sweeps=sweeps, seed=seed, engine=engine, progress=progress)
         seed = 0 if seed is None else seed
         seeds = np.random.SeedSequence(seed).spawn(len(dataset.tables))
-        return self._fill(given, map(drawn_cells, dataset.tables, codes, seeds))
+        return self._fill(given, map(drawn_cells, dataset.tables, (codes[0] for codes in drawn), seeds))
 
     def _compile_densely(self, X: Relational) -> Dataset:
         check_is_fitted(self)

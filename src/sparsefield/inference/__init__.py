@@ -4,7 +4,6 @@ from sparsefield.inference.automatic import AutomaticInference
 from sparsefield.inference.belief_propagation import BeliefPropagation
 from sparsefield.inference.cell_probabilities import (
     CellProbabilities,
-    Marginals,
     infer,
     infer_marginals,
     predict_observed,
@@ -12,8 +11,8 @@ from sparsefield.inference.cell_probabilities import (
     state_probabilities,
 )
 from sparsefield.inference.elimination import ExactInference
-from sparsefield.inference.gibbs import AIS, Gibbs, ShortGibbs, draw, draw_often
-from sparsefield.inference.method import InferenceMethod, MeanField
+from sparsefield.inference.gibbs import AIS, Gibbs, ShortGibbs, draw
+from sparsefield.inference.method import InferenceMethod, Marginals, MeanField
 from sparsefield.inference.missing_sums import LogEstimate
 
 INFERENCE: dict[str, type[InferenceMethod]] = {
@@ -22,6 +21,6 @@ INFERENCE: dict[str, type[InferenceMethod]] = {
 
 __all__ = [
     "AIS", "INFERENCE", "AutomaticInference", "BeliefPropagation", "CellProbabilities", "ExactInference", "Gibbs",
-    "InferenceMethod", "LogEstimate", "Marginals", "MeanField", "ShortGibbs", "draw", "draw_often", "infer",
+    "InferenceMethod", "LogEstimate", "Marginals", "MeanField", "ShortGibbs", "draw", "infer",
     "infer_marginals", "predict_observed", "score_rows", "state_probabilities",
 ]  # fmt: skip

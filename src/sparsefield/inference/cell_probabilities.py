@@ -30,7 +30,7 @@ from sparsefield.inference.completions import (
     log_joint_states,
     rows_of_block,
 )
-from sparsefield.inference.method import InferenceMethod, fill_blocks
+from sparsefield.inference.method import InferenceMethod, Marginals, fill_blocks
 from sparsefield.inference.missing_sums import sum_out_latent
 from sparsefield.kernels import row_draws as kernels
 from sparsefield.kernels.mean_field_sweep import predict_states
@@ -49,18 +49,6 @@ binary columns then differ by a factor of e^2 at most."""
 
 CHUNK_CELLS = 4_000_000
 """Beliefs that are held at a time."""
-
-
-@dataclass(frozen=True, eq=False)
-class Marginals:
-    """The probabilities of all missing cells of a dataset given its observed cells."""
-
-    values: tuple[np.ndarray, ...]
-    """Table by table, (states, rows): the marginal of a missing cell; one-hot for an observed cell."""
-    unconverged: int
-    """Number of rows whose inference did not converge."""
-    methods: frozenset[str]
-    """Names of the methods that computed them, as in `FillResult`; empty where no cell is missing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,13 +97,12 @@ def infer_marginals(field: Field, dataset: Dataset, inference: InferenceMethod, 
     if weights.latent is not None:  # posteriors are exact in rows without other missing cells
         schema = weights.layout.schemas[0]
         latent = slice(int(schema.coding.state_offsets[-1 - len(schema.latent)]), None)
-        for block, probabilities in zip(blocks[0], filled.probabilities, strict=True):
+        for block, probabilities in zip(blocks[0], filled.values, strict=True):
             complete = np.setdiff1d(np.arange(block.n_rows), _incomplete_rows(schema, block))
             exact = predict_complete(weights, 0, block._replace(beliefs=block.beliefs.copy()))
             probabilities[latent, complete] = exact[latent, complete]
-    parts = iter(filled.probabilities)
-    values = tuple(np.concatenate([next(parts) for _ in part], axis=1) for part in blocks)
-    return Marginals(values, filled.unconverged, filled.methods)
+    parts = iter(filled.values)
+    return filled._replace(values=tuple(np.concatenate([next(parts) for _ in part], axis=1) for part in blocks))
 
 
 def predict_observed(field: Field, dataset: Dataset, engine: Engine, *, thorough: bool = False) -> Conditionals:

@@ -50,8 +50,6 @@ class EliminationPlan:
     """For each factor, the step at which it is used: the elimination of the first of its cells."""
     table_size: int
     """Number of entries of the largest table."""
-    width: int
-    """Largest number of cells of a clique, minus one."""
     feasible: bool
     """Whether no table exceeds the limit; otherwise planning ended at the first that does."""
 
@@ -127,7 +125,7 @@ def plan_elimination(shape: Shape, max_cells: int) -> EliminationPlan:
             neighbors[cell].update(factor)
     for cell, others in enumerate(neighbors):
         others.discard(cell)
-    order, cliques, width, table_size = [], [], 0, 1
+    order, cliques, table_size = [], [], 1
     waiting: list[tuple[int, int, int]] = []
     cost = [_cost(neighbors, shape.states, cell) for cell in range(len(shape.states))]
     for cell, (fill, size) in enumerate(cost):
@@ -141,16 +139,16 @@ def plan_elimination(shape: Shape, max_cells: int) -> EliminationPlan:
         others = neighbors[cell]
         order.append(cell)
         cliques.append(tuple(sorted((cell, *others))))
-        width, table_size = max(width, len(others)), max(table_size, size)
+        table_size = max(table_size, size)
         for other in _eliminate(neighbors, cell) if table_size <= max_cells else ():
             cost[other] = _cost(neighbors, shape.states, other)
             heappush(waiting, (*cost[other], other))
     if table_size > max_cells:
-        return EliminationPlan(tuple(order), tuple(cliques), (), (), table_size, width, False)
+        return EliminationPlan(tuple(order), tuple(cliques), (), (), table_size, False)
     step = {cell: k for k, cell in enumerate(order)}
     parents = [min((step[g] for g in c if g != cell), default=-1) for cell, c in zip(order, cliques, strict=True)]
     steps = tuple(min(step[cell] for cell in factor) for factor in shape.factors)
-    return EliminationPlan(tuple(order), tuple(cliques), tuple(parents), steps, table_size, width, True)
+    return EliminationPlan(tuple(order), tuple(cliques), tuple(parents), steps, table_size, True)
 
 
 def _eliminate(neighbors: list[set[int]], cell: int) -> set[int]:
@@ -345,9 +343,8 @@ class ExactInference(InferenceMethod):
             if not batch.plan.feasible:
                 row = problem.entity_row[problem.entity_of_cell[batch.missing_cells[0, 0]]]
                 raise DataError(
-                    f"Exact inference would need a table of {batch.plan.table_size:,} cells or more for row {row}, "
-                    f"whose missing cells have a treewidth of at least {batch.plan.width}; max_cells is "
-                    f"{self.max_cells:,}. Raise it with inference=ExactInference(max_cells=...), or use "
+                    f"Exact inference would need a table of {batch.plan.table_size:,} cells or more for row {row}; "
+                    f"max_cells is {self.max_cells:,}. Raise it with inference=ExactInference(max_cells=...), or use "
                     "inference='bp' or 'gibbs'."
                 )
         write_probabilities(problem, graph.normalize(exact_logits(graph, batches)))

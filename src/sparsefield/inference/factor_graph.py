@@ -17,16 +17,7 @@ from sparsefield import config
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.sparse_matrix import cumulate, expand
 from sparsefield.inference.missing_problem import MissingProblem
-from sparsefield.kernels.missing_cells import (
-    CellIndex,
-    GroundFeatures,
-    absorb_tables,
-    add_feature_tables,
-    ground_features,
-    mix_component_keys,
-    set_unary_logits,
-    write_expected_columns,
-)
+from sparsefield.kernels import missing_cells as kernels
 
 Array = np.ndarray
 
@@ -110,8 +101,8 @@ class _CellSets(NamedTuple):
 class FactorStructure(NamedTuple):
     """What the factor graph of a problem has for any weights of the same features."""
 
-    cells: CellIndex
-    features: GroundFeatures
+    cells: kernels.CellIndex
+    features: kernels.GroundFeatures
     """With the weights that the structure was built with."""
     sets: _CellSets
     set_of_feature: Array
@@ -154,27 +145,27 @@ def build_structure(problem: MissingProblem, theta: Array) -> FactorStructure:
         component_cells=component_cells,
         component_factor_offsets=np.searchsorted(np.sort(component_of_factor), np.arange(n_components + 1)),
         component_factors=np.argsort(component_of_factor, kind="stable"),
-        component_keys=mix_component_keys(keys, component, n_components),
+        component_keys=kernels.mix_component_keys(keys, component, n_components),
     )
     structure = FactorStructure(cells, features, sets, set_of_feature, factors, factor_of_set, graph)
     return structure._replace(graph=graph._replace(tables=_fill_tables(problem, structure, features)))
 
 
-def ground(problem: MissingProblem, theta: Array) -> tuple[CellIndex, GroundFeatures, Array, Array]:
+def ground(problem: MissingProblem, theta: Array) -> tuple[kernels.CellIndex, kernels.GroundFeatures, Array, Array]:
     """Return the features between missing cells, the logits of columns without them, and hashes of the cells."""
     start = problem.cell_positions
     n_cells, columns = len(start), cumulate(problem.cell_width)
     cell_of_belief = np.full(len(problem.beliefs), -1, dtype=np.int64)
     cell_of_belief[expand(start, problem.cell_width)] = np.repeat(np.arange(n_cells), problem.cell_width)
-    cells = CellIndex(cell_of_belief, start, columns)
+    cells = kernels.CellIndex(cell_of_belief, start, columns)
     column_logits, keys = np.zeros(columns[-1]), np.zeros(n_cells, dtype=np.uint64)
 
-    def allocate(count: int, size: int) -> GroundFeatures:
+    def allocate(count: int, size: int) -> kernels.GroundFeatures:
         members = np.empty((2, size), dtype=np.int64)
-        return GroundFeatures(np.zeros(count + 1, dtype=np.int64), members[0], members[1], np.empty(count))
+        return kernels.GroundFeatures(np.zeros(count + 1, dtype=np.int64), members[0], members[1], np.empty(count))
 
-    features = allocate(*ground_features(problem, theta, cells, False, allocate(0, 0), column_logits, keys))
-    ground_features(problem, theta, cells, True, features, column_logits, keys)
+    features = allocate(*kernels.ground_features(problem, theta, cells, False, allocate(0, 0), column_logits, keys))
+    kernels.ground_features(problem, theta, cells, True, features, column_logits, keys)
     return cells, features, column_logits, keys
 
 
@@ -183,7 +174,7 @@ def with_weights(problem: MissingProblem, structure: FactorStructure, theta: Arr
     columns, features = structure.cells.offsets, structure.features
     features = features._replace(weight=np.empty_like(features.weight))
     column_logits, keys = np.zeros(columns[-1]), np.zeros(structure.graph.n_missing, dtype=np.uint64)
-    ground_features(problem, theta, structure.cells, True, features, column_logits, keys)
+    kernels.ground_features(problem, theta, structure.cells, True, features, column_logits, keys)
     tables = _fill_tables(problem, structure, features)
     return structure.graph._replace(unary_logits=_unary_logits(problem, columns, column_logits), tables=tables)
 
@@ -191,29 +182,29 @@ def with_weights(problem: MissingProblem, structure: FactorStructure, theta: Arr
 def _unary_logits(problem: MissingProblem, columns: Array, column_logits: Array) -> Array:
     """Return the logits of the states of all cells, given those of their columns, which begin at ``columns``."""
     unary_logits = np.empty(problem.state_offsets[-1])
-    set_unary_logits(problem, columns, column_logits, unary_logits)
+    kernels.set_unary_logits(problem, columns, column_logits, unary_logits)
     return unary_logits
 
 
-def _fill_tables(problem: MissingProblem, structure: FactorStructure, features: GroundFeatures) -> Array:
+def _fill_tables(problem: MissingProblem, structure: FactorStructure, features: kernels.GroundFeatures) -> Array:
     """Return the log-potentials of all factors."""
     sets, factors = structure.sets, structure.factors
     tables = np.zeros(sets.table_offsets[-1], dtype=config.FLOAT)
-    add_feature_tables(problem, features, sets, structure.set_of_feature, tables)
+    kernels.add_feature_tables(problem, features, sets, structure.set_of_feature, tables)
     if factors is sets:
         return tables
     out = np.zeros(factors.table_offsets[-1])
-    absorb_tables(sets, tables, structure.factor_of_set, factors, out)
+    kernels.absorb_tables(sets, tables, structure.factor_of_set, factors, out)
     return out
 
 
 def write_probabilities(problem: MissingProblem, probabilities: Array) -> None:
     """Write the probabilities of all states of all missing cells into the problem, and the columns that they imply."""
     problem.probabilities[:] = probabilities
-    write_expected_columns(problem, problem.cell_positions)
+    kernels.write_expected_columns(problem, problem.cell_positions)
 
 
-def _group_by_cells(features: GroundFeatures, counts: Array) -> tuple[_CellSets, Array]:
+def _group_by_cells(features: kernels.GroundFeatures, counts: Array) -> tuple[_CellSets, Array]:
     """Return the distinct sets of cells of the features, smaller sets first, and the set of each feature."""
     arity = np.diff(features.offsets)
     set_of_feature = np.empty(len(arity), dtype=np.int64)

@@ -43,28 +43,14 @@ def draw(
     sweeps: int,
     seed: int | None,
     engine: Engine,
-    progress: Callable[[int, int], None] | None = None,
-) -> tuple[np.ndarray, ...]:
-    """Return, table by table, the int32 codes (targets, rows) after ``sweeps`` Gibbs sweeps over all missing cells."""
-    often = draw_often(field, dataset, count=1, sweeps=sweeps, thin=0, seed=seed, engine=engine, progress=progress)
-    return tuple(codes[0] for codes in often)
-
-
-def draw_often(
-    field: Field,
-    dataset: Dataset,
-    *,
-    count: int,
-    sweeps: int,
-    thin: int,
-    seed: int | None,
-    engine: Engine,
+    count: int = 1,
+    thin: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[np.ndarray, ...]:
     """Return, table by table, ``count`` successive draws as int32 codes (count, targets, rows).
 
-    The first draw is taken after ``sweeps`` sweeps, each further one ``thin`` sweeps later. Rows without links are
-    independent chains. ``progress`` is called with the number of sweeps done and the total.
+    The first draw is taken after ``sweeps`` Gibbs sweeps over all missing cells, each further one ``thin`` sweeps
+    later. Rows without links are independent chains. ``progress`` is called with the numbers of sweeps done and to do.
     """
     blocks = [table.blocks for table in dataset.tables]
     drawn = [np.stack([np.concatenate([b.codes for b in part], axis=1)] * count) for part in blocks]

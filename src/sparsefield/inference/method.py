@@ -44,13 +44,13 @@ class FillResult(NamedTuple):
     """Names of the methods that computed the marginals: "exact", "bp", "gibbs", "mean-field"."""
 
 
-class Filled(NamedTuple):
-    """The probabilities of the target cells of some blocks, after inference."""
+class Marginals(NamedTuple):
+    """The probabilities of target cells given the observed ones."""
 
+    values: Sequence[np.ndarray]
+    """(states, rows) of each block, or of each table: marginals of missing cells, 1 for observed states."""
     unconverged: int
     """Number of rows whose inference did not converge."""
-    probabilities: list[np.ndarray]
-    """(states, rows) of each block: marginals of missing cells, 1 for observed states."""
     methods: frozenset[str]
     """As in `FillResult`; empty where no cell is missing."""
 
@@ -62,7 +62,7 @@ def fill_blocks(
     graphs: Sequence[Adjacency],
     theta: np.ndarray,
     engine: Engine,
-) -> Filled:
+) -> Marginals:
     """Update the beliefs of all missing cells in ``blocks`` (table by table), and return their probabilities in order.
 
     Neighbor sums are not updated: see `update_neighbor_sums`.
@@ -72,14 +72,14 @@ def fill_blocks(
     of_block = {
         (t, block.start): probabilities
         for members, filled in zip(groups, parts, strict=True)
-        for (t, block), probabilities in zip(members, filled.probabilities, strict=True)
+        for (t, block), probabilities in zip(members, filled.values, strict=True)
     }
     for t, part in enumerate(blocks):
         for block in part:  # blocks without missing cells
             of_block.setdefault((t, block.start), one_hot_states(dataset.layout.schemas[t].coding, block.codes))
     methods = frozenset().union(*(filled.methods for filled in parts))
     ordered = [of_block[t, block.start] for t, part in enumerate(blocks) for block in part]
-    return Filled(sum(filled.unconverged for filled in parts), ordered, methods)
+    return Marginals(ordered, sum(filled.unconverged for filled in parts), methods)
 
 
 def fill_group(
@@ -88,12 +88,12 @@ def fill_group(
     inference: InferenceMethod,
     graphs: Sequence[Adjacency],
     theta: np.ndarray,
-) -> Filled:
+) -> Marginals:
     """Update the beliefs of the missing cells of one independent group, and return their probabilities."""
     compiled = compile_problem(dataset, graphs, members)
     result = inference.fill(compiled.problem, theta)
     compiled.write_beliefs()
-    return Filled(result.unconverged, compiled.state_probabilities(), result.methods)
+    return Marginals(compiled.state_probabilities(), result.unconverged, result.methods)
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Block, Dataset, Layout, Schema, update_neighbor_sums
 from sparsefield.data.splits import Piece, merge_equal_rows
 from sparsefield.data.table import cut_into_blocks, missing_cells
+from sparsefield.inference import factor_graph
 from sparsefield.inference.belief_propagation import BeliefPropagation, sum_by_messages
 from sparsefield.inference.elimination import (
     MAX_CELLS,
@@ -24,14 +25,6 @@ from sparsefield.inference.elimination import (
     batch_marginals,
     batches_by_shape,
     log_partition,
-)
-from sparsefield.inference.factor_graph import (
-    FactorGraph,
-    FactorStructure,
-    build_factors,
-    build_structure,
-    with_weights,
-    write_probabilities,
 )
 from sparsefield.inference.gibbs import AIS, anneal_importance
 from sparsefield.inference.missing_problem import CompiledProblem, compile_problem
@@ -139,16 +132,17 @@ class MissingSums:
     group : the rows
     graphs : features of each table
     n_parameters : number of biases and features
-    max_cells : largest number of entries of a table; components that need a larger one are ``too_wide``
+    max_cells : largest number of entries of a table; components that need a larger one are ``too_wide``. With 0
+        nothing is planned.
     """
 
     def __init__(self, group: RowGroup, graphs: Sequence[Adjacency], n_parameters: int, max_cells: int) -> None:
         self.group, self.n_parameters = group, n_parameters
         self.compiled: CompiledProblem = compile_problem(group.sample, graphs, group.members)
         problem = self.compiled.problem
-        self.structure: FactorStructure = build_structure(problem, np.ones(n_parameters))
+        self.structure: factor_graph.FactorStructure = factor_graph.build_structure(problem, np.ones(n_parameters))
         graph = self.structure.graph
-        self.batches: list[EliminationBatch] = self._plan(max_cells)
+        self.batches: list[EliminationBatch] = batches_by_shape(graph, max_cells) if max_cells else []
         self._owner = graph.component_of_cell
         self._parameter = self._parameters_of_features()
         member, _, row = self.compiled.missing_cells
@@ -167,16 +161,12 @@ class MissingSums:
     def sum(self, theta: Array) -> Sums:
         """Return sums at given weights."""
         problem, structure = self.compiled.problem, self.structure
-        graph = with_weights(problem, structure, np.where(theta == 0.0, NOT_ZERO, theta))
+        graph = factor_graph.with_weights(problem, structure, np.where(theta == 0.0, NOT_ZERO, theta))
         log_partition, probabilities, marginals = self._sum_graph(graph)
-        write_probabilities(problem, probabilities)
+        factor_graph.write_probabilities(problem, probabilities)
         return Sums(log_partition, probabilities, self.expected_columns(), self._expected_features(marginals))
 
-    def _plan(self, max_cells: int) -> list[EliminationBatch]:
-        """Return how components are eliminated."""
-        return batches_by_shape(self.structure.graph, max_cells)
-
-    def _sum_graph(self, graph: FactorGraph) -> tuple[Array, Array, Array]:
+    def _sum_graph(self, graph: factor_graph.FactorGraph) -> tuple[Array, Array, Array]:
         """Return ln Z of each component, and the probabilities of states and of the joint states of factors."""
         log_partition, probabilities = np.empty(graph.n_components), np.empty(graph.offsets[-1])
         marginals = np.empty(graph.table_offsets[-1])
@@ -226,10 +216,7 @@ class BetheMissingSums(MissingSums):
         self._options, self.unconverged = options, 0
         super().__init__(group, graphs, n_parameters, max_cells=0)
 
-    def _plan(self, max_cells: int) -> list[EliminationBatch]:
-        return []
-
-    def _sum_graph(self, graph: FactorGraph) -> tuple[Array, Array, Array]:
+    def _sum_graph(self, graph: factor_graph.FactorGraph) -> tuple[Array, Array, Array]:
         found = sum_by_messages(graph, self._options)
         self.unconverged = int(np.count_nonzero(~found.converged))
         return found.log_partition, found.probabilities, found.marginals
@@ -269,7 +256,7 @@ def sum_components(field: Field, group: RowGroup, engine: Engine, options: AIS, 
     if not group.n_missing:
         return ComponentSums(np.empty(0, dtype=np.int64), np.empty(0), np.empty(0))
     compiled = compile_problem(group.sample, field.graphs, group.members)
-    graph = build_factors(compiled.problem, field.theta)
+    graph = factor_graph.build_factors(compiled.problem, field.theta)
     owner = graph.component_of_cell
     value, variance = np.empty(graph.n_components), np.zeros(graph.n_components)
     for batch in batches_by_shape(graph, max_cells):

@@ -13,14 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.coded_columns import (
-    add_columns,
-    choose_state,
-    column_value,
-    state_logit,
-    state_weights,
-    write_columns,
-)
+from sparsefield.kernels import coded_columns as coded
 from sparsefield.kernels.elementary import mix
 
 
@@ -83,13 +76,13 @@ def mean_field(problem, theta, tolerance, max_sweeps):
             for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
                 _cell_logits(problem, theta, e, g, z)
                 v, start = problem.cell_variable[g], problem.entity_start[e] + problem.cell_column[g]
-                total = state_weights(coding, v, z, 0, p)
+                total = coded.state_weights(coding, v, z, 0, p)
                 for s in range(problem.cell_width[g]):
                     beliefs[start + s, 0] = 0.0
                 for k in range(coding.state_offsets[v + 1] - coding.state_offsets[v]):
                     old, new = problem.probabilities[problem.state_offsets[g] + k], p[k] / total
                     problem.probabilities[problem.state_offsets[g] + k] = new
-                    add_columns(coding, v, k, new, beliefs[start:], 0)
+                    coded.add_columns(coding, v, k, new, beliefs[start:], 0)
                     change[component] = max(change[component], abs(new - old))
         for c in range(problem.n_components):
             active[c] = active[c] and change[c] > tolerance
@@ -114,10 +107,10 @@ def gibbs(problem, theta, rng, sweeps, drawn):
             for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
                 _cell_logits(problem, theta, e, g, z)
                 v, start = problem.cell_variable[g], problem.entity_start[e] + problem.cell_column[g]
-                total = state_weights(coding, v, z, 0, p)
+                total = coded.state_weights(coding, v, z, 0, p)
                 count = coding.state_offsets[v + 1] - coding.state_offsets[v]
-                drawn[g] = choose_state(p, count, rng.random() * total)
-                write_columns(coding, v, drawn[g], beliefs[start : start + problem.cell_width[g]], 0)
+                drawn[g] = coded.choose_state(p, count, rng.random() * total)
+                coded.write_columns(coding, v, drawn[g], beliefs[start : start + problem.cell_width[g]], 0)
 
 
 class CellIndex(NamedTuple):
@@ -254,7 +247,7 @@ def set_unary_logits(problem, column_offsets, column_logits, unary_logits):
     for g in range(problem.cell_variable.shape[0]):
         v = problem.cell_variable[g]
         for k in range(coding.state_offsets[v + 1] - coding.state_offsets[v]):
-            logit = state_logit(coding, v, coding.state_offsets[v] + k, z[column_offsets[g] :], 0)
+            logit = coded.state_logit(coding, v, coding.state_offsets[v] + k, z[column_offsets[g] :], 0)
             unary_logits[problem.state_offsets[g] + k] = logit
 
 
@@ -267,7 +260,7 @@ def write_expected_columns(problem, start):
             beliefs[start[g] + s, 0] = 0.0
         for k in range(problem.state_offsets[g + 1] - problem.state_offsets[g]):
             p = problem.probabilities[problem.state_offsets[g] + k]
-            add_columns(problem.coding, problem.cell_variable[g], k, p, beliefs[start[g] :], 0)
+            coded.add_columns(problem.coding, problem.cell_variable[g], k, p, beliefs[start[g] :], 0)
 
 
 @njit(nogil=True, cache=True)
@@ -281,7 +274,7 @@ def add_feature_tables(problem, features, sets, set_of_feature, out):
         rest = size // sets.states[first]  # entries for each state of the first cell
         for k in range(sets.states[first]):
             variable = problem.cell_variable[features.cell[member]]
-            factor = features.weight[f] * column_value(coding, variable, k, features.column[member])
+            factor = features.weight[f] * coded.column_value(coding, variable, k, features.column[member])
             if factor == 0.0:
                 continue
             for entry in range(k * rest, (k + 1) * rest):
@@ -290,7 +283,7 @@ def add_feature_tables(problem, features, sets, set_of_feature, out):
                     code = left % sets.states[first + m]
                     left //= sets.states[first + m]
                     variable = problem.cell_variable[features.cell[member + m]]
-                    value *= column_value(coding, variable, code, features.column[member + m])
+                    value *= coded.column_value(coding, variable, code, features.column[member + m])
                     if value == 0.0:
                         break
                 out[start + entry] += value
@@ -337,7 +330,7 @@ def expected_features(problem, features, factors, factor_of_feature, marginals, 
                 rest //= factors.states[m]
                 if member >= features.offsets[f] and features.cell[member] == factors.cell[m]:
                     variable = problem.cell_variable[factors.cell[m]]
-                    value *= column_value(coding, variable, code, features.column[member])
+                    value *= coded.column_value(coding, variable, code, features.column[member])
                     member -= 1
             total += value
         out[f] = total
