@@ -142,7 +142,7 @@ def test_times_are_dates_only_at_midnight(tmp_path: Path) -> None:
     assert (tmp_path / "o.csv").read_text() == "day,time\n2024-01-29,2024-01-29 07:30:00\n,\n"
 
 
-SUFFIXES = (".txt", ".csv.gz", ".tsv.bz2", ".csv.xz", ".jsonl", ".pq", ".feather", ".xlsx")
+SUFFIXES = (".txt", ".csv.gz", ".tsv.gz", ".jsonl", ".pq", ".feather", ".xlsx")
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

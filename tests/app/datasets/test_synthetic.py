@@ -192,7 +192,7 @@ def test_edges_can_be_given_as_the_graph_of_a_fit() -> None:
         ({"weights": (2.0, 1.0)}, "weights must be a pair of finite numbers, the smaller first"),
         ({"weights": 5.0}, "weights must be a pair of finite numbers.*got 5.0"),
         ({"biases": "even"}, "biases must be 'balanced' or a pair of finite numbers.*got 'even'"),
-        ({"burn_in": 0}, "burn_in must be at least 1, got 0"),
+        ({"burn_in": 0}, "burn_in must be a whole number of at least 1, got 0"),
         ({"thin": 0}, "thin must be a whole number of at least 1, got 0"),
         ({"chains": 0}, "chains must be a whole number of at least 1, got 0"),
     ],

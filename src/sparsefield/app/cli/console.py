@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.pages.names import visible
-from sparsefield.app.tables.write import STANDARD_OUTPUT, check_output_format, find_output_format, write_table
+from sparsefield.app.tables.write import STANDARD_OUTPUT, check_output_format, find_output_kind, write_table
 from sparsefield.atomic_write import is_standard_output, is_stream
 from sparsefield.errors import DataError
 
@@ -300,7 +300,7 @@ def check_table_output(path: Path | None) -> None:
 
 def check_folder(path: Path) -> None:
     """Refuse an output folder that cannot be created or written."""
-    if path.is_file() or (find_output_format(path) is not None and not path.is_dir()):
+    if path.is_file() or (find_output_kind(path) is not None and not path.is_dir()):
         raise DataError(f"{path}: several files are written: give a folder, such as 'results'.")
     _check_writable(path if path.is_dir() else path.parent, path)
 

@@ -181,15 +181,13 @@ def read_tables(
                 f"{data}: {len(absent):,} of {len(schemas[''].input_names):,} columns of the model are not in the "
                 f"table, which lacks {list_columns(absent)}."
             )
-    from sparsefield.app.tables.fill import prepare_table, refuse_unknown_states
+    from sparsefield.app.tables.fill import prepare_table
 
     prepared = {}
     for name, schema in schemas.items():
         if name not in cells:
             raise DataError(f"Table {name!r} of the model does not exist in the data.")
-        if known_states:
-            refuse_unknown_states(cells[name], schema, formats[name], name)
-        prepared[name] = prepare_table(cells[name], schema, formats[name], name)
+        prepared[name] = prepare_table(cells[name], schema, formats[name], name, known_states=known_states)
     if parsed is None:
         return ModelTables(model, data, prepared, prepared[""].table, read=None if source is None else source.table)
     tables = parsed.data.tables

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -92,15 +92,7 @@ def _nation_pairs(nations: pl.DataFrame, pairs: pl.DataFrame) -> Relational:
     return Relational({"nation": nations, "pair": pairs}, keys={"nation": "nation"}, links=links)
 
 
-@overload
-def load_dataset(name: Literal["animals"]) -> Animals: ...
-@overload
-def load_dataset(name: Literal["nations"]) -> Nations: ...
-@overload
-def load_dataset(name: Literal["nltcs", "plants", "dna"]) -> Splits: ...
-@overload
-def load_dataset(name: str) -> Animals | Nations | Splits: ...
-def load_dataset(name: str) -> Animals | Nations | Splits:
+def load_dataset(name: str) -> Any:
     """Load a public dataset.
 
     Files are read from the folder named by the environment variable ``SPARSEFIELD_DATA`` (``animals.csv``;
@@ -126,17 +118,16 @@ def load_dataset(name: str) -> Animals | Nations | Splits:
     if name in SPLIT_TABLES:
         urls = {f"debd/{name}/{split}.csv": SPLITS_URL.format(name=name, split=split) for split in SPLITS}
         return Splits(*(_read_bits(_local_file(path) or _download(url)) for path, url in urls.items()))
-    table, relations = _local_file(f"{name}.csv"), _local_file("nations_relations.csv")
-    if table is None or (name == "nations" and relations is None):
-        path = _download(ASSETS_URL.format(name=name))
-        unary, binary = _read_lines(path)
-        tables = [(path, unary.rename({"subject": name[:-1]})), (path, binary)]
+    files = [_local_file(f"{name}.csv"), *([_local_file("nations_relations.csv")] if name == "nations" else [])]
+    if None in files:
+        files = [_download(ASSETS_URL.format(name=name))] * 2
+        tables = _read_lines(files[0], name[:-1])
     else:
-        tables = [(path, pl.read_csv(path)) for path in (table, relations) if path is not None]
-    flags = _flags(*tables[0], name[:-1])
+        tables = [pl.read_csv(file) for file in files if file is not None]
+    flags = _flags(files[0], tables[0], name[:-1])
     if name == "animals":
         return Animals(flags.drop("animal"), tuple(flags["animal"]))
-    return Nations(flags, _flags(*tables[1], *ENDS))
+    return Nations(flags, _flags(files[1], tables[1], *ENDS))
 
 
 def load_mixed(name: str) -> pl.DataFrame:
@@ -199,7 +190,7 @@ def _read_bits(path: Path) -> Array:
     return bits
 
 
-def _flags(path: Path, table: pl.DataFrame, *keys: str) -> pl.DataFrame:
+def _flags(path: Path | None, table: pl.DataFrame, *keys: str) -> pl.DataFrame:
     """Return 0/1 columns sorted by name, and rows sorted by key."""
     names = sorted(name for name in table.columns if name not in keys)
     flags = table.sort(keys).select(*keys, *(pl.col(name).cast(pl.Int8) for name in names))
@@ -208,13 +199,10 @@ def _flags(path: Path, table: pl.DataFrame, *keys: str) -> pl.DataFrame:
     return flags
 
 
-def _read_lines(path: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _read_lines(path: Path, entity: str) -> list[pl.DataFrame]:
     """Return tables of lines ``value,attribute,entity`` and ``value,relation,subject,object``, one per known cell."""
-    words = [line.split(",") for line in path.read_text(encoding="utf-8").splitlines() if line]
-    rows = [(int(value), name, *ends, None)[:4] for value, name, *ends in words]
+    rows = [[*line.split(","), None][:4] for line in path.read_text(encoding="utf-8").splitlines() if line]
     lines = pl.DataFrame(rows, schema=["value", "name", *ENDS], orient="row")
-    unary, binary = lines.filter(pl.col("object").is_null()), lines.filter(pl.col("object").is_not_null())
-    return (
-        unary.drop("object").pivot("name", index="subject", values="value"),
-        binary.pivot("name", index=ENDS, values="value"),
-    )
+    unary, binary = (lines.filter(known) for known in (pl.col("object").is_null(), pl.col("object").is_not_null()))
+    unary = unary.drop("object").rename({"subject": entity})
+    return [unary.pivot("name", index=entity, values="value"), binary.pivot("name", index=ENDS, values="value")]

@@ -97,17 +97,13 @@ def make_markov_field(
     """
     counts = np.asarray(states)
     neighbors = min(5.0, nodes - 1.0) if neighbors is None else neighbors
-    checks = {
-        f"nodes and rows must be at least 1, got {nodes} and {rows}.": min(nodes, rows) >= 1,
-        f"burn_in must be at least 1, got {burn_in}.": burn_in >= 1,
-        f"states must be an integer of at least 2, or {nodes} of them, one for each node; got {states!r}.": (
-            counts.dtype.kind in "iu" and counts.shape in ((), (nodes,)) and counts.min() >= 2
-        ),
-        f"neighbors must be between 0 and {nodes - 1}, got {neighbors}.": 0.0 <= neighbors <= max(nodes - 1, 0),
-    }
-    problems = [message for message, holds in checks.items() if not holds]
-    if problems:
-        raise ValueError(" ".join(problems))
+    if min(nodes, rows) < 1:
+        raise ValueError(f"nodes and rows must be at least 1, got {nodes} and {rows}.")
+    if counts.dtype.kind not in "iu" or counts.shape not in ((), (nodes,)) or counts.min() < 2:
+        what = f"states must be an integer of at least 2, or {nodes} of them, one for each node"
+        raise ValueError(f"{what}; got {states!r}.")
+    if not 0.0 <= neighbors <= max(nodes - 1, 0):
+        raise ValueError(f"neighbors must be between 0 and {nodes - 1}, got {neighbors}.")
     widths = np.broadcast_to(counts.astype(np.int64), (nodes,)) - 1
     shape, chain = np.random.SeedSequence(seed).spawn(2)
     rng = np.random.default_rng(shape)
@@ -120,7 +116,7 @@ def make_markov_field(
     listed = sorted(pair for a, b in ends.tolist() for pair in product(columns[a], columns[b]))
     pairs = np.array(listed, dtype=np.int64).reshape(-1, 2)
     strengths = rng.uniform(*_bounds("weights", weights), size=len(pairs))
-    if isinstance(biases, str) and biases == "balanced":
+    if biases == "balanced":
         # The mean contribution of edges to the logit of a state, for neighbors in uniform states, is canceled.
         share = 1.0 / (1.0 + schema.widths[schema.variable_of_column])
         both = np.concatenate([pairs, pairs[:, ::-1]])

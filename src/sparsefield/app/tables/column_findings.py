@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -190,8 +190,9 @@ def describe_column(values: pl.Series, source: Source, decimal: str = ".") -> Co
     column = _Column(values, traits)
     role = column.find_role(decimal)
     left_out = column.why_left_out(role)
-    is_lost = left_out and not role.values if role else False
-    findings = ([role] if role else []) + ([] if is_lost else list(column.findings_in_values()))
+    findings = [] if role is None else [role]
+    if role is None or role.values or not left_out:
+        findings += column.findings_in_values()
     sizes = len(values), values.null_count(), column.n_distinct
     return ColumnEntry(
         values.name, column.kind, column.reason(), *sizes, *column.describe_values(), tuple(findings), left_out
@@ -243,45 +244,40 @@ class _Column:
                 pairs.sort(key=lambda pair: order.get(str(pair[0]), 0) if order else pair[0])
             texts = [(cut_text(format_value(label).replace("\n", " "), 60), rows) for label, rows in pairs]
             return tuple(LevelCount(text, rows) for text, rows in texts), "", "", ""
-        numbers = self.known.to_physical().to_numpy()
-        finite = numbers[np.isfinite(numbers)]
-        rows, limits = np.histogram(finite, RANGES) if len(finite) else (np.zeros(0), np.zeros(1))
-        *ends, median = (self._from_physical(float(number)) for number in (*limits, np.median(numbers)))
-        ranges = tuple(LevelCount(f"{ends[k]} to {ends[k + 1]}", int(number)) for k, number in enumerate(rows))
+        numbers = self.known.to_physical().cast(pl.Float64)
+        rows, limits = np.histogram(numbers.filter(numbers.is_finite()), RANGES)
+        ends = pl.Series([*limits, numbers.median()])
+        if self.values.dtype.is_temporal():
+            ends = ends.cast(pl.Int64).cast(self.values.dtype)
+        *texts, median = map(format_value, ends)
+        ranges = tuple(LevelCount(f"{texts[k]} to {texts[k + 1]}", int(number)) for k, number in enumerate(rows))
         return ranges, format_value(self.known.min()), format_value(self.known.max()), median
 
-    def _from_physical(self, number: float) -> str:
-        """Return a number as text; that of a column of dates as a date."""
-        if not self.values.dtype.is_temporal():
-            return format_value(number)
-        return format_value(pl.Series([int(number)]).cast(self.values.dtype)[0])
-
     def find_role(self, decimal: str) -> Finding | None:
-        """Return the finding that the column is empty, an identifier, free text, or dates or numbers kept as text."""
-        n, is_unlearnable = len(self.known), self.is_text and self.is_mostly_different
+        """Return the finding that a column is empty, an identifier, codes, free text, or text of dates or numbers."""
+        n, is_unlearnable = len(self.known), False
         if not n:
             return Finding("empty", "no values at all")
         values = f"{self.n_distinct:,} different values in {n:,} cells"
         if self.is_text:
             if written := self._dates_or_numbers(decimal):
                 return written
+            is_unlearnable = self.is_mostly_different
             many = is_unlearnable or (self.n_distinct > MANY_LEVELS and 2 * self.n_distinct > n)
             words: Any = self.known.str.count_matches(r"\S+").mean()
             if many and words >= MANY_WORDS:
                 return Finding("free text", f"{values}, long")
         elif self.kind != "numeric":
             is_unlearnable = is_identifier(self.n_distinct, n)
-        elif self.values.dtype.is_numeric() and not self.traits.fractions and self.is_mostly_different:
+        elif self.values.dtype.is_numeric() and not self.traits.fractions:
             low, high = int(self.known.min()), int(self.known.max())  # type: ignore[arg-type]
-            consecutive = high - low == n - 1 and self.n_distinct == n
-            years = low >= YEARS[0] and high <= YEARS[1]
-            is_named = IDENTIFIER_NAME.search(self.values.name) is not None
-            is_unlearnable = is_named or (consecutive and not years) or high > LARGEST_EXACT
-        if not is_unlearnable and self.kind == "numeric" and self.values.dtype.is_integer():
-            low, high = int(self.known.min()), int(self.known.max())  # type: ignore[arg-type]
-            years, digits = low >= YEARS[0] and high <= YEARS[1], len(str(high))
+            years, digits = YEARS[0] <= low and high <= YEARS[1], len(str(high))
+            consecutive = high - low == n - 1 and self.n_distinct == n and not years
+            if self.is_mostly_different:
+                is_named = IDENTIFIER_NAME.search(self.values.name) is not None
+                is_unlearnable = is_named or consecutive or high > LARGEST_EXACT
             is_code = CODE_NAME.search(self.values.name) or self.is_mostly_different
-            if is_code and not years and low >= 10 ** (digits - 1) > 10:
+            if is_code and not is_unlearnable and not years and low >= 10 ** (digits - 1) > 10:
                 return Finding("codes", f"{self.n_distinct:,} different whole numbers of {digits} digits")
         return Finding("identifier", values) if is_unlearnable else None
 
@@ -291,27 +287,26 @@ class _Column:
         type: FindingType
         if _are_mostly(levels, DATE):
             type, fits = "dates as text", levels.str.contains(DATE)
-            formats = date_formats(levels.filter(fits).str.strip_chars())
-            is_readable, how = len(formats) == 1, ", day or month first" * (len(formats) > 1)
+            is_readable = len(date_formats(levels.filter(fits).str.strip_chars())) == 1
+            how = "" if is_readable else ", day or month first"
         elif _are_mostly(levels, WRITTEN_NUMBER) and not levels.str.contains(r"^\s*[+-]?0\d").any():
             type, fits = "numbers as text", levels.str.contains(WRITTEN_NUMBER)
             is_readable = type_columns(levels.filter(fits).to_frame(), (), decimal).dtypes[0].is_numeric()
             how = "" if is_readable else ", with another decimal mark or units"
         else:
             return None
-        others = levels.filter(~fits).to_list()
-        shown = list_first([repr(cut_text(level)) for level in others], SHOWN_LEVELS)
-        text = f"such as {levels.filter(fits)[0]!r}{how}" + (f", except {shown}" if others else "")
-        return Finding(type, text, tuple(others), is_readable)
+        others = tuple(levels.filter(~fits))
+        text = f"such as {levels.filter(fits)[0]!r}{how}" + (f", except {_shown(others)}" if others else "")
+        return Finding(type, text, others, is_readable)
 
     def why_left_out(self, role: Finding | None) -> str:
         """Return why the column cannot be learned from, or an empty text."""
-        if role is None:
+        if role is None or role.type == "codes":
             return ""
         if role.type in ("empty", "identifier", "free text"):
             return "an identifier" if role.type == "identifier" else role.type
         if role.readable and role.values and self.n_distinct > config.NUMERIC_STATES:
-            return f"{role.type}, because of {list_first([repr(cut_text(text)) for text in role.values], SHOWN_LEVELS)}"
+            return f"{role.type}, because of {_shown(role.values)}"
         return f"{role.type}, nearly all different" if self.is_mostly_different else ""
 
     def findings_in_values(self) -> Iterator[Finding]:
@@ -342,6 +337,10 @@ class _Column:
         others = values.filter(~are_codes).unique().to_numpy()
         counts = dict(values.filter(are_codes).alias("code").value_counts(name="rows").iter_rows())
         return _far_codes(counts, others, ordinal=self.kind == "ordinal") if len(others) else {}
+
+
+def _shown(texts: Sequence[str]) -> str:
+    return list_first([repr(cut_text(text)) for text in texts], SHOWN_LEVELS)
 
 
 def _far_codes(counts: Mapping[float, int], others: np.ndarray, *, ordinal: bool) -> dict[str, int]:

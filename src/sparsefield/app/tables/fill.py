@@ -12,13 +12,7 @@ import polars as pl
 
 from sparsefield.app.tables.file_format import FileFormat, list_first
 from sparsefield.app.tables.read import list_columns
-from sparsefield.app.tables.values import (
-    SAMPLE_ROWS,
-    date_formats,
-    missing_cells,
-    numbers_of,
-    parse_dates,
-)
+from sparsefield.app.tables.values import SAMPLE_ROWS, date_formats, missing_cells, numbers_of, parse_dates
 from sparsefield.data.column_types import DATED
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.errors import DataError, UnknownStateWarning, count
@@ -62,7 +56,13 @@ class TableToFill:
             if self.format.is_text:
                 labels = self._as_text(variables[name], labels, (dates or {}).get(name, ""))
             if name in self.cells.columns:
-                labels = _fill_column(self.cells[name], missing, labels)
+                cells = self.cells[name]
+                cells = cells if cells.dtype != pl.Null else cells.cast(labels.dtype)
+                labels = labels.round() if cells.dtype.is_integer() and labels.dtype.is_float() else labels
+                try:
+                    labels = labels.cast(cells.dtype).zip_with(missing, cells)
+                except pl.exceptions.PolarsError:
+                    labels = labels.cast(pl.String).zip_with(missing, cells.cast(pl.String))
             columns.append(labels.alias(name))
         return self.cells.with_columns(columns)
 
@@ -94,10 +94,13 @@ class TableToFill:
         return pl.Series(name, words, dtype=pl.String)
 
 
-def prepare_table(cells: pl.DataFrame, schema: Schema, found: FileFormat, name: str = "") -> TableToFill:
+def prepare_table(
+    cells: pl.DataFrame, schema: Schema, found: FileFormat, name: str = "", *, known_states: bool = False
+) -> TableToFill:
     """Convert a table, whose cells may be text, for a model; messages mention the ``name`` of one of several tables.
 
     Values that do not occur in training are null in the converted table, with a warning, but not missing: they stay.
+    With ``known_states`` they are refused, because a row with them cannot be a sample from the model.
     """
     the_table = f"Table {name!r}" if name else "The table"
     columns, missing, added = {}, {}, []
@@ -118,16 +121,25 @@ def prepare_table(cells: pl.DataFrame, schema: Schema, found: FileFormat, name: 
             column = pl.Series(variable.name, [None] * cells.height, dtype=pl.String if variable.dtype else pl.Null)
             is_missing = all_missing
         columns[variable.name] = values = _typed(variable, column.set(is_missing, None), found)
-        unknown = column.filter(values.is_null() & ~is_missing)
-        if len(unknown) and variable.numeric:
-            raise DataError(
-                f"{_place(variable, name)} is numeric in the model, but holds {unknown[0]!r} in the table: correct the "
-                "cell, or leave it empty."
-            )
-        if len(unknown):
+        unknown = column.filter(values.is_null() & ~is_missing).to_list()
+        states = set(variable.states) if known_states and not variable.numeric else None
+        if states is not None:
+            pairs = zip(column.filter(~is_missing), values.filter(~is_missing), strict=True)
+            unknown = [cell for cell, label in pairs if label not in states]
+        if unknown:
+            place = f"Column {variable.name!r}" + (f" of table {name!r}" if name else "")
+            if variable.numeric:
+                problem = f"is numeric in the model, but holds {unknown[0]!r} in the table"
+                raise DataError(f"{place} {problem}: correct the cell, or leave it empty.")
+            if states is not None:
+                raise DataError(
+                    f"{place} has {count(len(unknown), 'cell')} with values that are not states of the model, such as "
+                    f"{unknown[0]!r}; its states are {list_first([str(state) for state in variable.states], 6)}: "
+                    "correct these cells, or leave them empty."
+                )
             warnings.warn(
-                f"{_place(variable, name)} has {count(len(unknown), 'cell')} with values that do not occur in training "
-                f"(such as {unknown[0]!r}); they are treated as missing and left unchanged.",
+                f"{place} has {count(len(unknown), 'cell')} with values that do not occur in training (such as "
+                f"{unknown[0]!r}); they are treated as missing and left unchanged.",
                 UnknownStateWarning,
                 stacklevel=2,
             )
@@ -140,28 +152,6 @@ def prepare_table(cells: pl.DataFrame, schema: Schema, found: FileFormat, name: 
         warnings.warn(f"{the_table} {what}.", UserWarning, stacklevel=2)
     table = pl.DataFrame({column: columns[column] for column in schema.input_names})
     return TableToFill(cells, found, schema, table, missing)
-
-
-def refuse_unknown_states(cells: pl.DataFrame, schema: Schema, found: FileFormat, name: str = "") -> None:
-    """Refuse values that are not states of the model, because a row with them cannot be a sample from it."""
-    for variable in schema.variables:
-        if variable.numeric or variable.role == "latent" or variable.name not in cells.columns:
-            continue
-        column = cells[variable.name]
-        missing = missing_cells(column.to_frame(), found.missing_words).to_series()
-        known, labels = set(variable.states), _typed(variable, column.set(missing, None), found)
-        values = zip(column.filter(~missing), labels.filter(~missing), strict=True)
-        unknown = [cell for cell, label in values if label not in known]
-        if unknown:
-            states = list_first([str(state) for state in variable.states], 6)
-            raise DataError(
-                f"{_place(variable, name)} has {count(len(unknown), 'cell')} with values that are not states of the "
-                f"model, such as {unknown[0]!r}; its states are {states}: correct these cells, or leave them empty."
-            )
-
-
-def _place(variable: Variable, table: str) -> str:
-    return f"Column {variable.name!r} of table {table!r}" if table else f"Column {variable.name!r}"
 
 
 def _typed(variable: Variable, values: pl.Series, found: FileFormat) -> pl.Series:
@@ -206,16 +196,6 @@ def _plain_labels(variable: Variable, labels: pl.Series) -> pl.Series:
         return pl.Series(labels.name, [None if label is None else str(label) for label in labels], dtype=pl.String)
     whole = variable.whole if variable.numeric else {type(state) for state in variable.states} == {int}
     return labels.cast(pl.Int64, strict=False) if whole else labels
-
-
-def _fill_column(cells: pl.Series, missing: pl.Series, labels: pl.Series) -> pl.Series:
-    """Return a column with its missing cells replaced; numbers are rounded where it has integers only."""
-    try:
-        cells = cells if cells.dtype != pl.Null else cells.cast(labels.dtype)
-        labels = labels.round() if cells.dtype.is_integer() and labels.dtype.is_float() else labels
-        return labels.cast(cells.dtype).zip_with(missing, cells).alias(cells.name)
-    except pl.exceptions.PolarsError:
-        return labels.cast(pl.String).zip_with(missing, cells.cast(pl.String)).alias(cells.name)
 
 
 def date_columns_as_text(table: pl.DataFrame, dates: Mapping[str, str]) -> pl.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import sys
@@ -10,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from sparsefield.app.tables.file_format import PLAIN, FileFormat, encoding_title
 from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT, is_parquet, list_columns
@@ -29,61 +30,49 @@ KIND_OF_SUFFIX = {
     **dict.fromkeys((".jsonl", ".ndjson"), "jsonl"),
     ".xlsx": "sheet",
 }
-COMPRESSION_OF_SUFFIX = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz"}
-NEEDED = {"sheet": "xlsxwriter"}
-"""{kind: the package that writes it}"""
+GZIP = ".gz"
 
 MOST_ROWS, MOST_COLUMNS, LONGEST_TEXT, LARGEST_WHOLE = 1_048_575, 16_384, 32_767, 2**53
 """Size of an Excel sheet without its header, and bounds of its cells."""
 
 
-class OutputFormat(NamedTuple):
-    """The format of an output, by its name."""
-
-    kind: str = "csv"
-    suffix: str = ""
-    """The suffix without that of the compression, in lower case."""
-    compression: str | None = None
-
-
-def find_output_format(path: Path) -> OutputFormat | None:
-    """Return the format of an output by its name; None if the name does not tell one.
+def find_output_kind(path: Path) -> str | None:
+    """Return the kind of an output by its name; None if the name does not tell one.
 
     Examples
     --------
-    >>> find_output_format(Path("filled.tsv.gz"))
-    OutputFormat(kind='csv', suffix='.tsv', compression='gzip')
+    >>> find_output_kind(Path("filled.tsv.gz")), find_output_kind(Path("filled.parquet"))
+    ('csv', 'parquet')
     """
-    suffixes = ["", *(suffix.lower() for suffix in path.suffixes)]
-    compression = COMPRESSION_OF_SUFFIX.get(suffixes[-1])
-    suffix = suffixes[-1] if compression is None else suffixes[-2]
-    kind = KIND_OF_SUFFIX.get(suffix)
-    if kind is None or (compression is not None and kind not in ("csv", "jsonl")):
-        return None
-    return OutputFormat(kind, suffix, compression)
+    kind = KIND_OF_SUFFIX.get(_suffix(path))
+    return None if path.suffix.lower() == GZIP and kind not in ("csv", "jsonl") else kind
+
+
+def _suffix(path: Path) -> str:
+    """Return the suffix in lower case, without that of the compression."""
+    return (path.with_suffix("") if path.suffix.lower() == GZIP else path).suffix.lower()
 
 
 def check_output_format(path: Path) -> None:
     """Refuse an output in a format that cannot be written, or for which a package is missing."""
-    output = find_output_format(path)
-    if output is None:
+    kind = find_output_kind(path)
+    if kind is None:
         raise DataError(
             f"{path}: the name of the output should end in .csv, .tsv, .parquet, .arrow, .jsonl or .xlsx; text may be "
             "compressed, as in .csv.gz."
         )
-    for what in (output.kind, output.compression):
-        if what in NEEDED and find_spec(NEEDED[what]) is None:
-            raise DataError(
-                f"{path}: {NEEDED[what]} is needed to write this file: pip install 'sparsefield[files]', or write "
-                "another format, such as .csv."
-            )
+    if kind == "sheet" and find_spec("xlsxwriter") is None:
+        raise DataError(
+            f"{path}: xlsxwriter is needed to write this file: pip install 'sparsefield[files]', or write another "
+            "format, such as .csv."
+        )
 
 
 def refuse_lost_cells(table: pl.DataFrame, path: Path, copies: int = 1) -> None:
     """Refuse a table, or many copies of its rows, that does not fit into an Excel sheet if the output is one."""
     import polars as pl
 
-    if (find_output_format(path) or OutputFormat()).kind != "sheet":
+    if find_output_kind(path) != "sheet":
         return
     if table.height * copies > MOST_ROWS or table.width > MOST_COLUMNS:
         raise DataError(
@@ -102,7 +91,7 @@ def refuse_lost_cells(table: pl.DataFrame, path: Path, copies: int = 1) -> None:
 
 def is_text_output(path: Path) -> bool:
     """Return whether an output for a table is text with separated cells, as devices and pipes are."""
-    return (find_output_format(path) or OutputFormat()).kind == "csv"
+    return find_output_kind(path) in ("csv", None)
 
 
 def refuse_overwriting_inputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
@@ -152,18 +141,18 @@ def write_table(table: pl.DataFrame, path: Path, like: FileFormat | None = None)
     like : format of the file that was read; text has the same encoding, separator and decimal mark if that was text
     """
     like = like or PLAIN
-    output = find_output_format(path) or OutputFormat()
+    kind = find_output_kind(path) or "csv"
     refuse_lost_cells(table, path)
-    if output.kind == "csv":
+    if kind == "csv":
         style = like if like.is_text else replace(PLAIN, header=like.header)
-        content = _format_text(table, replace(style, separator="\t") if output.suffix in TAB_FILES else style)
+        content = _format_text(table, replace(style, separator="\t") if _suffix(path) in TAB_FILES else style)
     else:
-        content = _typed_content(table, output.kind, path, like)
+        content = _typed_content(table, kind, path, like)
     if path == STANDARD_OUTPUT:
         sys.stdout.buffer.write(content)
         sys.stdout.buffer.flush()
     else:
-        write_atomically(path, _compress(content, output.compression))
+        write_atomically(path, gzip.compress(content, mtime=0) if path.suffix.lower() == GZIP else content)
 
 
 def _format_text(table: pl.DataFrame, style: FileFormat) -> bytes:
@@ -267,13 +256,3 @@ def _sheet_content(table: pl.DataFrame, *, has_header: bool) -> bytes:
                 if cell is not None:
                     write(row, k, cell, form)
     return buffer.getvalue()
-
-
-def _compress(content: bytes, compression: str | None) -> bytes:
-    """Return compressed content, the same for the same content."""
-    import bz2
-    import gzip
-    import lzma
-
-    ways = {"gzip": lambda data: gzip.compress(data, mtime=0), "bzip2": bz2.compress, "xz": lzma.compress}
-    return content if compression is None else ways[compression](content)
