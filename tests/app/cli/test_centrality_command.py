@@ -30,7 +30,7 @@ def test_columns_are_printed_by_strength(run, folder: Path) -> None:
     done = run("analyze", "centrality", folder / "m.safetensors")
     assert done.code == 0, done.err
     lines = done.out.splitlines()
-    assert lines[0].split() == ["column", "degree", "strength", "influence", "closeness", "betweenness"]
+    assert lines[0].split() == ["column", "degree", "strength", "expected", "influence", "closeness", "betweenness"]
     strengths = [float(line[17:].split()[0]) for line in lines[1:]]
     assert len(strengths) == 5
     assert strengths == sorted(strengths, reverse=True)
@@ -40,7 +40,7 @@ def test_columns_are_printed_by_strength(run, folder: Path) -> None:
 def test_a_table_adds_predictability(run, folder: Path) -> None:
     done = run("analyze", "centrality", folder / "m.safetensors", folder / "fresh.csv")
     assert done.code == 0, done.err
-    assert "R^2" in done.out
+    assert "r squared" in done.out
     assert "normalized accuracy" in done.out
     assert "probably the training rows" not in done.err
     assert (
@@ -93,7 +93,7 @@ def test_a_file_of_communities_has_each_column_once(run, folder: Path, tmp_path:
     file.write_text("column,community\na,1\na,2\n,3\n")
     done = run("analyze", "centrality", folder / "m.safetensors", "--communities", file)
     assert done.code == 2
-    assert "a column is empty or has several rows: give one row for each" in done.err
+    assert "a name is empty or occurs twice: give one row for each" in done.err
     file.write_text("column,community\na,1\n")
     lacking = run("analyze", "centrality", folder / "m.safetensors", "--communities", file)
     assert "communities lacks 'b', 'c', 'd', 'e'" in lacking.err

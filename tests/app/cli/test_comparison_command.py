@@ -62,12 +62,11 @@ def test_mistakes_are_refused(run, table: Path, words: tuple[str, ...], message:
     assert message in done.err
 
 
-def test_rows_without_a_group_are_counted_from_the_header(run, table: Path) -> None:
+def test_rows_without_a_group_are_left_out_in_words(run, table: Path) -> None:
     lines = table.read_text().splitlines()
     lines[3] = lines[3].removeprefix("north")
     table.write_text("\n".join(lines))
     done = run("analyze", "comparison", table, "--group", "country", "--l1", "3", "--permutations", "0")
-    assert done.code == 2
-    assert "1 missing value(s), the first in row 3 below the header" in done.err
-    assert "--drop-missing-groups" in done.err
-    assert "drop_missing_groups" not in done.err
+    assert done.code == 0, done.err
+    assert "1 row without a value in country left out: 199 remain." in done.err
+    assert "north (99 rows)" in done.out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -28,7 +28,6 @@ from sparsefield.errors import DataError, count
 
 if TYPE_CHECKING:
     import polars as pl
-    from rich.table import Table
 
     from sparsefield import ConfidenceIntervals, GroupComparison
     from sparsefield.model import Field
@@ -38,24 +37,12 @@ AtLeastTwo = Annotated[int | None, typer.Option(min=2)]
 RECORDED = ("resamples", "seed", "l1", "halved", "mean_pairs")
 """Entries of the record of stability selection that JSON has."""
 
-LEFT = {"column": "column", "community": "community"}
-CENTRALITY = LEFT | {
-    "degree": "degree",
-    "strength": "strength",
-    "expected_influence": "influence",
-    "closeness": "closeness",
-    "betweenness": "betweenness",
-    "bridge_strength": "bridge strength",
-    "bridge_expected_influence": "bridge influence",
-}
-PREDICTABILITY = LEFT | {
-    "cells": "values",
-    "r_squared": "R^2",
-    "accuracy": "accuracy",
-    "normalized_accuracy": "normalized accuracy",
-    "gain": "gain",
-}
-"""{column of the result: its heading}"""
+CENTRALITY = (
+    "column", "community", "degree", "strength", "expected_influence", "closeness", "betweenness", "bridge_strength",
+    "bridge_expected_influence",
+)  # fmt: skip
+PREDICTABILITY = ("column", "cells", "r_squared", "accuracy", "normalized_accuracy", "gain")
+"""Columns of the result that are printed."""
 
 app = typer.Typer(
     help="Ask of a model how sure its edges are, which columns are central, and whether groups of rows differ.",
@@ -112,28 +99,21 @@ def _deliver_stability(field: Field, target: Path, as_json: bool) -> None:
 
     features, how = list_features(field), field.record.stability
     share, summary = stability_column(field, features), describe_stability(field, features)
-
-    def parts() -> Iterator[str | Table]:
-        if how is not None:
-            yield f"{how.resamples:,} halves at l1 = {how.l1:.3g} select {how.mean_pairs:,.1f} pairs on average.\n"
-        rows = [(f"{f.weight:+.2f}", f"{share[f.name]:.0%}", f.sentence) for f in features[:SHOWN_FEATURES]]
-        if rows:
-            yield from frame_table(pl.DataFrame(rows, ["weight", "selected", "strongest features"], orient="row"))
-            yield ""
-        yield "\n".join(summary)
-
-    def content() -> dict[str, Any]:
-        return {
-            "model": str(target),
-            **({} if how is None else {name: getattr(how, name) for name in RECORDED}),
-            "features": [{**feature.as_dict(), "selected": share[feature.name]} for feature in features],
-            "left_out": [{**feature.as_dict(), "selected": part} for feature, part in often_left_out(field)],
-            "summary": summary,
-        }
-
-    if not features:
+    if how is None or not features:
         note("The model has no features of two columns.")
-    deliver(parts(), content, as_json=as_json, written=[target])
+        parts, about = [], {}
+    else:
+        rows = [(f"{f.weight:+.2f}", f"{share[f.name]:.0%}", f.sentence) for f in features[:SHOWN_FEATURES]]
+        table = frame_table(pl.DataFrame(rows, ["weight", "selected", "strongest features"], orient="row"))
+        first = f"{how.resamples:,} halves at l1 = {how.l1:.3g} select {how.mean_pairs:,.1f} pairs on average.\n"
+        parts, about = [first, *table, ""], {name: getattr(how, name) for name in RECORDED}
+    content = about | {
+        "model": str(target),
+        "features": [{**feature.as_dict(), "selected": share[feature.name]} for feature in features],
+        "left_out": [{**feature.as_dict(), "selected": part} for feature, part in often_left_out(field)],
+        "summary": summary,
+    }
+    deliver([*parts, "\n".join(summary)], lambda: content, as_json=as_json, written=[target])
 
 
 @app.command()
@@ -193,9 +173,8 @@ def intervals(
         result = confidence_intervals(field, X, y, **how, progress=meter.show_progress)
         frame = as_polars(result.differences() if differences else getattr(result, of))
         summary = _describe_intervals(result, differences)
-    table, lines = frame_table(frame) if frame.height else [], "\n".join(summary)
     content = {"model": str(model), "rows": frame, "summary": summary}
-    parts = [*table, f"\n{lines}" if frame.height else lines]
+    parts = [*frame_table(frame), "", *summary] if frame.height else summary
     deliver(parts, lambda: content, as_json=as_json, output=output, frame=frame)
 
 
@@ -210,14 +189,13 @@ def _describe_intervals(result: ConfidenceIntervals, differences: bool) -> list[
     """Return sentences on what the intervals are."""
     if not len(result.estimates):
         return ["The model has no features of two columns, so there is nothing to estimate."]
-    how = (
-        "the sandwich covariance of the pseudo-likelihood"
-        if result.draws is None
-        else f"percentiles of {len(result.draws):,} bootstrap resamples"
-    )
+    draws = "" if result.draws is None else f"percentiles of {len(result.draws):,} bootstrap resamples"
     what = "Differences of strengths" if differences else "Estimates"
-    lines = [f"{what} without L1, with l2 = {result.l2:g}, and {result.level:.0%} intervals from {how}."]
-    lines.append("Intervals hold for the selected features; that these were selected with the same rows is left out.")
+    lines = [
+        f"{what} without L1, with l2 = {result.l2:g}, and {result.level:.0%} intervals from "
+        f"{draws or 'the sandwich covariance of the pseudo-likelihood'}.",
+        "Intervals hold for the selected features; that these were selected with the same rows is left out.",
+    ]
     total = result.n_complete + result.n_incomplete
     if result.imputed is not None:
         lines.append(
@@ -294,7 +272,6 @@ def comparison(
     output: opt.ResultOutput = None,
     permutations: Annotated[int, typer.Option(min=0)] = 500,
     models: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
-    drop_missing_groups: bool = False,
     as_json: opt.Json = False,
     columns: ColumnOptions,
     learning: opt.LearningOptions,
@@ -310,7 +287,6 @@ def comparison(
     Options:
         permutations: Permutations of each test, at most; 0 tests nothing.
         models: Write the model of each group into this folder.
-        drop_missing_groups: Leave out rows without a group, which are refused otherwise.
     """
     if form_of(data) != "table":
         raise DataError(f"{data}: groups are compared in one table, not in linked tables or a sparse matrix.")
@@ -322,45 +298,44 @@ def comparison(
     refuse_overwriting_inputs([output], [data])
     reading = learning.reading()
     dataset = read_data(data, reading, columns, group=group)
-    without = dataset.groups.is_null().arg_true()
-    if len(without) and not drop_missing_groups:
-        raise DataError(
-            f"{data}: column {group!r} has {len(without):,} missing value(s), the first in row {without[0] + 1:,} "
-            "below the header: give every row a group, or leave these rows out with --drop-missing-groups."
+    has_group = dataset.groups.is_not_null()
+    table: Any = dataset.X.filter(has_group)  # pyright: ignore[reportAttributeAccessIssue]
+    if table.height < dataset.rows:
+        note(
+            f"{count(dataset.rows - table.height, 'row')} without a value in {group} left out: {table.height:,} remain."
         )
-    table: Any = dataset.X
-    if len(without):
-        table = table.filter(dataset.groups.is_not_null())
-        note(f"{len(without):,} row(s) have no {group}, and are left out: {table.height:,} remain.")
     options: dict[str, Any] = opt.make_estimator(dataset, learning, jobs=jobs, seed=seed).get_params(deep=False)
-    options.pop("observed")
     from sparsefield import compare
 
     with StatusLine(f"Comparing the groups of {group}") as meter:
-        result = compare(
-            table,
-            dataset.groups.drop_nulls(),
-            observed=dataset.observed or None,
-            permutations=permutations,
-            seed=seed,
-            progress=meter.show_progress,
-            **options,
-        )
+        options |= {"observed": dataset.observed or None, "permutations": permutations, "seed": seed}
+        result = compare(table, dataset.groups.filter(has_group), progress=meter.show_progress, **options)
     for field in result.fields.values():
         remember_source(field, data, dataset, ctx.obj, columns.top_levels)
     written = [] if models is None else _write_models(result, models)
-    import polars as pl
+    import polars.selectors as cs
 
-    edges = as_polars(result.edges).with_columns(pl.col("difference", "p", "p_adjusted").fill_nan(None))
-    files = [str(path) for path in ([] if output is None else [output]) + written]
-    deliver(
-        _describe_comparison(result),
-        lambda: _comparison_content(result) | {"files": files},
-        as_json=as_json,
-        output=output,
-        frame=edges,
-        written=written,
-    )
+    from sparsefield.analysis.comparison import rows_of
+
+    edges = as_polars(result.edges).with_columns(cs.float().fill_nan(None))
+    sizes = zip(result.fields.items(), result.sizes, strict=True)
+    content = {
+        "groups": [{"group": str(name), "rows": n, "l1": field.field_.record.l1} for (name, field), n in sizes],
+        "l1": result.pooled.l1_,
+        "permutations": result.permutations,
+        "hidden_cells": result.hidden_cells,
+        "tests": rows_of(result.tests),
+        "edges": edges,
+        "nodes": rows_of(result.nodes),
+        "files": [str(path) for path in ([] if output is None else [output]) + written],
+    }
+    parts: list[Any] = [result.summary()]
+    if edges.height and len(result.groups) > 2:
+        parts += ["", *frame_table(edges, most=SHOWN_EDGES)]
+    elif edges.height:
+        names = {f"weight_{end}": f"weight in {name}" for end, name in zip("ab", result.groups, strict=True)}
+        parts += ["", *frame_table(edges.drop("group_a", "group_b").rename(names), most=SHOWN_EDGES)]
+    deliver(parts, lambda: content, as_json=as_json, output=output, frame=edges, written=written)
 
 
 def _write_models(result: GroupComparison, folder: Path) -> list[Path]:
@@ -368,48 +343,11 @@ def _write_models(result: GroupComparison, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     names: list[str] = []
     for label, field in zip(result.groups, result.fields.values(), strict=True):
-        name = "".join(sign if sign.isalnum() or sign in "-_." else "-" for sign in str(label)).strip(".") or "group"
-        taken = any(other.lower() == name.lower() for other in names)
+        name = re.sub(r"[^\w.-]", "-", str(label)).strip(".") or "group"
+        taken = name.lower() in map(str.lower, names)
         names.append(f"{name}-{len(names) + 1}" if taken else name)
         field.save(folder / f"{names[-1]}.safetensors")
     return [folder / f"{name}.safetensors" for name in names]
-
-
-def _comparison_content(result: GroupComparison) -> dict[str, Any]:
-    """Return the comparison as values that JSON can express."""
-    from sparsefield.analysis.comparison import rows_of
-
-    sizes = zip(result.fields.items(), result.sizes, strict=True)
-    return {
-        "groups": [{"group": str(name), "rows": n, "l1": field.field_.record.l1} for (name, field), n in sizes],
-        "l1": result.pooled.l1_,
-        "permutations": result.permutations,
-        "hidden_cells": result.hidden_cells,
-        "tests": list(rows_of(result.tests)),
-        "edges": list(rows_of(result.edges)),
-        "nodes": list(rows_of(result.nodes)),
-    }
-
-
-def _describe_comparison(result: GroupComparison) -> Iterator[str | Table]:
-    import polars as pl
-
-    from sparsefield.analysis.comparison import name_groups, rows_of
-
-    yield result.summary()
-    rows, several = [], len(result.groups) > 2
-    first, second = (f"weight in {name}" for name in (("first", "second") if several else result.groups))
-    for edge in rows_of(result.edges):
-        has_sign = edge["difference"] == edge["difference"]
-        form = "{:+.2f}" if has_sign else "norm {:.2f}"
-        difference = form.format(edge["difference"] if has_sign else edge["norm"])
-        row = {"groups": name_groups(edge)} if several else {}
-        row |= {"edge": f"{edge['variable_a']} - {edge['variable_b']}"}
-        row |= {first: form.format(edge["weight_a"]), second: form.format(edge["weight_b"]), "difference": difference}
-        rows.append({**row, "p": edge["p"], "adjusted": edge["p_adjusted"]})
-    if rows:
-        yield ""
-        yield from frame_table(pl.DataFrame(rows).with_columns(pl.col(pl.Float64).fill_nan(None)), most=SHOWN_EDGES)
 
 
 def read_communities(communities: str | None) -> dict[str, str | None] | Literal["auto"] | None:
@@ -419,13 +357,10 @@ def read_communities(communities: str | None) -> dict[str, str | None] | Literal
     table = read_source(communities).table
     if not {"column", "community"} <= set(table.columns):
         raise DataError(
-            f"{communities}: the table needs the columns column and community, with a row for each column of the data, "
-            f"but has {list_some(table.columns)}: \u201csparsefield analyze centrality MODEL --communities auto -o "
-            "FILE\u201d writes such a table."
+            f"{communities}: the table needs the columns column and community, but has {list_some(table.columns)}: "
+            "\u201csparsefield analyze centrality MODEL --communities auto -o FILE\u201d writes such a table."
         )
     names = table["column"].cast(str)
     if names.null_count() or names.n_unique() < table.height:
-        raise DataError(
-            f"{communities}: a column is empty or has several rows: give one row for each column of the data."
-        )
+        raise DataError(f"{communities}: a name is empty or occurs twice: give one row for each column of the data.")
     return dict(zip(names.to_list(), table["community"].cast(str).to_list(), strict=True))

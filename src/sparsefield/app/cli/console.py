@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -132,19 +132,18 @@ def new_table(*headings: str, left: int = 1, rows: Iterable[Iterable[str]] = ())
 
 
 def frame_table(
-    frame: pl.DataFrame, headings: Mapping[str, str] | None = None, most: int = SHOWN_ROWS
+    frame: pl.DataFrame, columns: Sequence[str] | None = None, most: int = SHOWN_ROWS
 ) -> Iterator[str | Table]:
-    """Yield the first rows of a frame as a table, and how many more there are.
+    """Yield the first rows of a frame as a table, with some columns or all, and how many more there are.
 
-    ``headings`` are {column to print: its heading}, by default all columns under their names. Columns of text are
-    left-aligned, and columns without a value are left out.
+    Columns of text are left-aligned, and columns without a value are left out.
     """
     import polars as pl
 
-    headings = headings or {name: name.replace("_", " ") for name in frame.columns}
-    names = [name for name in headings if name in frame.columns and frame[name].null_count() < max(frame.height, 1)]
+    names = [name for name in columns or frame.columns if name in frame.columns]
+    names = [name for name in names if frame[name].null_count() < max(frame.height, 1)]
     rows = (map(format_cell, row) for row in frame.head(most).select(names).iter_rows())
-    table = new_table(*(headings[name] for name in names), rows=rows)
+    table = new_table(*(name.replace("_", " ") for name in names), rows=rows)
     for column, name in zip(table.columns, names, strict=True):
         column.justify = "left" if frame[name].dtype == pl.String else "right"
     yield table
