@@ -11,7 +11,7 @@ import pytest
 from scipy.special import expit
 
 from sparsefield import MarkovField
-from sparsefield.analysis.metrics import Calibration, ColumnEvaluation, pool_gains, shows_dependence
+from sparsefield.analysis.metrics import ColumnEvaluation, calibration_error, pool_gains, shows_dependence
 from sparsefield.analysis.predictability import score_rows
 
 
@@ -27,10 +27,6 @@ def asked():
     )
     model = MarkovField(l1=0.5).fit(data)
     return data, model, score_rows(model, data), model.predict_proba(data)
-
-
-def join_curves(scores: list[ColumnEvaluation]) -> Calibration:
-    return Calibration.join([score.calibration for score in scores if score.calibration])
 
 
 def column_with(cells: int, gain: float, deviation: float) -> ColumnEvaluation:
@@ -83,13 +79,10 @@ def test_calibration_counts_statements(asked) -> None:
             for place, state in enumerate(model.states_[name] if label is not None else ()):
                 belief = float(beliefs[name][row, place])
                 seen[min(int(10 * belief), 9)].append((belief, state == label))
-    found = join_curves(scored.scores)
-    assert found.count.tolist() == [len(part) for part in seen]
-    for k, part in enumerate(seen):
-        if part:
-            assert (found.belief[k], found.share[k]) == pytest.approx(tuple(np.mean(part, axis=0)))
+    found = ColumnEvaluation.join(scored.scores).calibration
+    assert pytest.approx(np.array([[len(part), *np.sum([(0.0, 0.0), *part], axis=0)] for part in seen])) == found.T
     missing = [len(part) * abs(np.mean([t for _, t in part]) - np.mean([b for b, _ in part])) for part in seen if part]
-    assert found.error == pytest.approx(sum(missing) / found.count.sum())
+    assert calibration_error(found) == pytest.approx(sum(missing) / sum(map(len, seen)))
 
 
 def test_numbers_count_by_their_quarters() -> None:
@@ -99,9 +92,9 @@ def test_numbers_count_by_their_quarters() -> None:
     field = MarkovField(l1=10.0).fit(table)
     errors = []
     for rows in (table, table.with_columns(c=~pl.col("c"))):
-        found = join_curves(score_rows(field, rows).scores)
-        assert found.count.sum() == 600 * (4 + 4 + 2)
-        errors.append(found.error)
+        found = ColumnEvaluation.join(score_rows(field, rows).scores).calibration
+        assert found[0].sum() == 600 * (4 + 4 + 2)
+        errors.append(calibration_error(found))
     assert errors[0] < 0.03
     assert errors[1] > 0.1
 

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.analysis.group_refits import COPIES, SubsetProblem, complete_once
+from sparsefield.analysis.group_refits import SubsetProblem, complete_once
 from sparsefield.analysis.permutation_tests import CandidateEdges
 from sparsefield.analysis.refit import RefitProblem
 from sparsefield.compute import Threads
 from sparsefield.data import Layout
 from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.induction import all_pairs
+from sparsefield.model import compile_adjacency
 from sparsefield.objectives.curvature import SampledRows, newton_system
 
 
@@ -79,9 +80,10 @@ def test_statistics_of_permutations_are_those_of_far_more_exact_fits(problem) ->
 def test_hessians_are_those_of_all_regressions(problem) -> None:
     refits, X, _ = problem
     rng, chosen = np.random.default_rng(2), np.flatnonzero(np.random.default_rng(2).random(len(refits.pairs)) < 0.2)
-    block, layout, n = refits.rows.block, refits.layout, refits.n_biases
+    block, layout, n = refits.rows, refits.layout, refits.n_biases
     theta = 0.1 * rng.normal(size=n + len(chosen))
-    exact = RefitProblem(layout, block, layout.arcs(refits.pairs[chosen]), np.zeros(len(theta)))
+    arcs = layout.arcs(refits.pairs[chosen])
+    exact = RefitProblem(layout, block, arcs, compile_adjacency(layout, arcs)[0], np.zeros(len(theta)))
     free = np.zeros(n, dtype=bool)  # with penalties on all biases nothing is minimized out
     system = newton_system([SampledRows(0, block)], (exact.graph,), theta, free, lambda f, tasks: list(map(f, tasks)))
     found = np.zeros((len(theta), len(theta)))
@@ -91,14 +93,13 @@ def test_hessians_are_those_of_all_regressions(problem) -> None:
     assert len(X) == block.n_rows
 
 
-def test_rows_with_missing_cells_are_completed_and_keep_their_weight() -> None:
+def test_missing_cells_are_drawn_and_not_predicted() -> None:
     X = mixed_rows(60)
     X[::5, 0] = np.nan
     estimator = MarkovField(l1=6.0).fit(X)
     table = compile_densely(estimator, X).tables[0]
     rows = complete_once(table, estimator.field_, 0)
-    assert rows.block.n_rows == 48 + 12 * COPIES
-    np.testing.assert_allclose(np.bincount(rows.owner, rows.block.weight), 1.0)
-    np.testing.assert_array_equal(rows.block.codes, table.codes()[:, rows.owner])  # missing cells are not predicted
-    drawn = rows.block.beliefs[: len(table.schema.targets[0].coded[0])].T
+    np.testing.assert_array_equal(rows.weight, 1.0)
+    np.testing.assert_array_equal(rows.codes, table.codes())
+    drawn = rows.beliefs[: len(table.schema.targets[0].coded[0])].T
     assert (np.abs(drawn[:, None] - table.schema.targets[0].coded).max(axis=2).min(axis=1) < 1e-6).all()

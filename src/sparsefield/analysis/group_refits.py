@@ -22,11 +22,8 @@ from sparsefield.kernels.row_draws import row_keys
 from sparsefield.model import Adjacency, Field, FitRecord, compile_adjacency
 from sparsefield.objectives.curvature import SampledRows, newton_system
 
-COPIES, FEWEST_COPIES, GROWTH = 8, 2, 3
-"""Completions of a row with missing cells, at most and at least, and by which factor they may multiply all rows."""
-
 SWEEPS = 20
-"""Gibbs sweeps before they are drawn."""
+"""Gibbs sweeps before missing cells are drawn."""
 
 TOLERANCE = 0.002
 """Violation of the optimality conditions, as a share of l1, at which a fit ends; ..."""
@@ -40,43 +37,22 @@ LIKELY, LIKELY_AGAIN = 0.5, 0.8
 MAX_STEPS = 80
 
 
-@dataclass(frozen=True)
-class CompletedRowSet:
-    """Complete rows, each of which belongs to a row of a table."""
+def complete_once(table: Table, field: Field, seed: int) -> Block:
+    """Return the rows of a table, with draws in the place of missing cells, which are not predicted.
 
-    block: Block
-    owner: np.ndarray
-    """(rows of the block,): row of the table."""
-    n_rows: int
-    """Rows of the table."""
-
-    def subset(self, chosen: np.ndarray) -> CompletedRowSet:
-        """Return the completed rows of the rows of a mask, (rows of the table,)."""
-        rows = np.flatnonzero(chosen[self.owner])
-        owner = (np.cumsum(chosen) - 1)[self.owner[rows]]
-        return CompletedRowSet(rows_of_block(self.block, rows), owner, int(chosen.sum()))
-
-
-def complete_once(table: Table, field: Field, seed: int) -> CompletedRowSet:
-    """Return the rows of a table, with some draws in the place of each row that has missing cells.
-
-    Missing cells are not predicted. All draws come from one field, which knows no groups, so that under the hypothesis
-    that groups are alike, also in their missing cells, the labels of the completed rows can be permuted like those of
-    the rows.
+    All draws come from one field, which knows no groups, so that under the hypothesis that groups are alike, also in
+    their missing cells, the labels of the completed rows can be permuted like those of the rows.
     """
     block = join_blocks(table.blocks)
     incomplete = (block.codes < 0).any(axis=0)
     if not incomplete.any():
-        return CompletedRowSet(block, np.arange(table.n_rows), table.n_rows)
+        return block
     keys = row_keys(seed, 0, np.zeros(block.n_rows, dtype=np.int64), np.arange(block.n_rows))
     before = np.empty((len(block.missing_rows), 0), dtype=np.int32)
-    rows = np.flatnonzero(incomplete)
-    complete = np.flatnonzero(~incomplete)
-    copies = int(np.clip((GROWTH * table.n_rows - len(complete)) // len(rows), FEWEST_COPIES, COPIES))
-    drawn, _ = draw_completions(FieldWeights.of(field), 0, block, rows, copies, SWEEPS, keys, before)
-    owner = np.concatenate([complete, np.repeat(drawn.rows, copies)])
-    rows = join_blocks([rows_of_block(block, complete), drawn_block(block, drawn)])
-    return CompletedRowSet(rows, owner, table.n_rows)
+    complete, rows = np.flatnonzero(~incomplete), np.flatnonzero(incomplete)
+    drawn, _ = draw_completions(FieldWeights.of(field), 0, block, rows, 1, SWEEPS, keys, before)
+    completed = join_blocks([rows_of_block(block, complete), drawn_block(block, drawn)])
+    return rows_of_block(completed, np.argsort(np.concatenate([complete, drawn.rows])))
 
 
 @dataclass(frozen=True)
@@ -118,7 +94,8 @@ class _Loss:
 class SubsetProblem:
     """The pseudo-likelihood of any subset of the rows of a table, with an L1 penalty on all candidate pairs."""
 
-    rows: CompletedRowSet
+    rows: Block
+    """Complete rows, as of `complete_once`."""
     layout: Layout
     """Of one table."""
     pairs: np.ndarray
@@ -154,7 +131,7 @@ class SubsetProblem:
         share : of the weight of all rows that the part has
         start : parameters to start from
         """
-        loss = self._loss(self.rows.block, l1 / share, self.l2 / share)
+        loss = self._loss(self.rows, l1 / share, self.l2 / share)
         fit = self._minimize(loss, start, None)
         return fit, self._model(loss, fit.theta, share)
 
@@ -162,8 +139,8 @@ class SubsetProblem:
         self, chosen: np.ndarray, l1: float, start: np.ndarray, model: LossModel | None, precision: float = 1.0
     ) -> SubsetFit:
         """Return the fit to the rows of a mask, (rows,), from given weights; ``precision`` divides the tolerance."""
-        rows = np.flatnonzero(chosen[self.rows.owner])
-        return self._minimize(self._loss(self.rows.block, l1, self.l2, rows, precision), start, model)
+        rows = rows_of_block(self.rows, np.flatnonzero(chosen))
+        return self._minimize(self._loss(rows, l1, self.l2, precision), start, model)
 
     def field_of(self, fit: SubsetFit, record: FitRecord) -> Field:
         """Return the field of a fit, without the candidates that have no weight."""
@@ -172,14 +149,11 @@ class SubsetProblem:
 
     def objective(self, chosen: np.ndarray, l1: float, theta: np.ndarray) -> float:
         """Return loss and penalties of the rows of a mask, (rows,), at given parameters."""
-        loss = self._loss(self.rows.block, l1, self.l2, np.flatnonzero(chosen[self.rows.owner]))
+        loss = self._loss(rows_of_block(self.rows, np.flatnonzero(chosen)), l1, self.l2)
         errors = np.empty((self.n_biases, len(loss.rows.weight)))
         return float(kernels.penalized_loss(loss.rows, self.graph, theta, loss.strengths, loss.ridge, errors))
 
-    def _loss(
-        self, block: Block, l1: float, l2: float, chosen: np.ndarray | None = None, precision: float = 1.0
-    ) -> _Loss:
-        rows = block if chosen is None else rows_of_block(block, chosen)
+    def _loss(self, rows: Block, l1: float, l2: float, precision: float = 1.0) -> _Loss:
         free = ~undetermined_biases(rows.beliefs, self.layout)
         strengths = np.concatenate([np.where(free, 0.0, l1), l1 * self.factors])
         ridge = np.concatenate([np.where(free, 0.0, l2), np.full(len(self.pairs), l2)])

@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -22,7 +22,6 @@ from sparsefield.analysis.metrics import (
     UNKNOWN,
     CellPredictions,
     ColumnEvaluation,
-    Gain,
     evaluate_numbers,
     evaluate_states,
     pool_gains,
@@ -77,20 +76,12 @@ class Fold:
     converged: bool
 
 
-@dataclass(frozen=True)
-class Spread:
+class Spread(NamedTuple):
     """Mean and standard deviation (n - 1) over the folds that have a measure."""
 
     mean: float
     sd: float
     """NaN of a single fold."""
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        """Return the spread of a measure over folds."""
-        known = [value for value in values if not np.isnan(value)]  # a fold may lack cells of some kind
-        mean = float(np.mean(known)) if known else float("nan")
-        return cls(mean, float(np.std(known, ddof=1)) if len(known) > 1 else float("nan"))
 
 
 @dataclass(frozen=True)
@@ -103,23 +94,16 @@ class Evaluation:
 
     def spread(self, measure: str) -> Spread:
         """Return the mean and standard deviation of one measure, by its name in `Fold`."""
-        return Spread.of([getattr(fold, measure) for fold in self.folds])
-
-    @property
-    def gain(self) -> Gain:
-        """Gain of the mean log-likelihood of all held-out cells over that of the baseline."""
-        return pool_gains(self.columns)
-
-    @property
-    def shows_dependence(self) -> bool:
-        """Whether held-out cells are predicted better than by the baseline, beyond a standard error."""
-        return shows_dependence(self.columns)
+        values = [getattr(fold, measure) for fold in self.folds]
+        known = [value for value in values if not np.isnan(value)]  # a fold may lack cells of some kind
+        mean = float(np.mean(known)) if known else math.nan
+        return Spread(mean, float(np.std(known, ddof=1)) if len(known) > 1 else math.nan)
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         return {
-            "summary": {field.name: asdict(self.spread(field.name)) for field in fields(Fold)},
-            "gain": {**asdict(self.gain), "shows_dependence": self.shows_dependence},
+            "summary": {field.name: self.spread(field.name)._asdict() for field in fields(Fold)},
+            "gain": {**asdict(pool_gains(self.columns)), "shows_dependence": shows_dependence(self.columns)},
             "columns": [column.as_dict() for column in self.columns],
             "folds": [asdict(fold) for fold in self.folds],
         }
@@ -264,6 +248,7 @@ class _TargetTable:
         return known if self.weights is None else known & (self.weights > 0.0)[:, None]
 
     def weights_of(self, rows: Array) -> Array | None:
+        """(cells,): the weights of some rows."""
         return None if self.weights is None else self.weights[rows]
 
     def with_missing(self, held_out: Array) -> Any:

@@ -123,52 +123,22 @@ class Gain:
         return self.value > self.error
 
 
-@dataclass(frozen=True, eq=False)
-class Calibration:
-    """A calibration curve: predicted probabilities of states of cells, in bins of equal width."""
+def calibration_sums(beliefs: Array, truth: Array, sample_weight: Array | None = None) -> Array:
+    """Return the sums of a calibration curve, (3, `BINS`): predicted probabilities of states, in bins of equal width.
 
-    sums: Array
-    """(3, bins): over the predictions, of which there is one for each state of each cell, sums of the weights of the
-    cells, of weights times probabilities, and of the weights of true states."""
+    The sums are over the predictions, of which there is one for each state of each cell: of the weights of the cells,
+    of weights times probabilities, and of the weights of true states. Those of several columns add up.
+    """
+    place = np.minimum((beliefs * BINS).astype(np.int64), BINS - 1).ravel()
+    weight = np.ones(len(truth)) if sample_weight is None else sample_weight
+    weights = np.broadcast_to(weight[:, None], beliefs.shape).ravel()
+    hits = (np.arange(beliefs.shape[1]) == truth[:, None]).ravel()
+    return np.array([np.bincount(place, weights * part, BINS) for part in (1.0, beliefs.ravel(), hits)])
 
-    @classmethod
-    def of(
-        cls, beliefs: np.ndarray, truth: np.ndarray, bins: int = BINS, sample_weight: np.ndarray | None = None
-    ) -> Calibration:
-        """Return the calibration curve of beliefs (cells, states), given the true states and weights of the cells."""
-        place = np.minimum((beliefs * bins).astype(np.int64), bins - 1).ravel()
-        weight = np.ones(len(truth)) if sample_weight is None else sample_weight
-        weights = np.broadcast_to(weight[:, None], beliefs.shape).ravel()
-        hits = (np.arange(beliefs.shape[1]) == truth[:, None]).ravel()
-        return cls(np.array([np.bincount(place, weights * part, bins) for part in (1.0, beliefs.ravel(), hits)]))
 
-    @classmethod
-    def join(cls, parts: Sequence[Calibration]) -> Calibration:
-        """Return the calibration curve over the cells of several curves with the same bins."""
-        return cls(np.sum([part.sums for part in parts], axis=0) if parts else np.zeros((3, BINS)))
-
-    @property
-    def count(self) -> np.ndarray:
-        """(bins,): number of predictions, or sum of their weights."""
-        return self.sums[0]
-
-    @property
-    def belief(self) -> np.ndarray:
-        """(bins,): mean probability; NaN in an empty bin."""
-        return self._mean(1)
-
-    @property
-    def share(self) -> np.ndarray:
-        """(bins,): share of the predicted states that are true; NaN in an empty bin."""
-        return self._mean(2)
-
-    def _mean(self, k: int) -> np.ndarray:
-        return np.divide(self.sums[k], self.count, out=np.full(self.count.shape, np.nan), where=self.count > 0)
-
-    @property
-    def error(self) -> float:
-        """Expected calibration error: mean distance of share and belief, weighted by the number of predictions."""
-        return float(np.abs(self.sums[2] - self.sums[1]).sum() / max(self.count.sum(), TINY))
+def calibration_error(sums: Array) -> float:
+    """Return the expected calibration error: the mean distance of a probability and the share of true states."""
+    return float(np.abs(sums[2] - sums[1]).sum() / max(sums[0].sum(), TINY))
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,8 +155,8 @@ class ColumnEvaluation:
     cells: int
     sums: Array
     """(9,): weighted sums over cells, see `sum_cells`; those of several folds or columns add up."""
-    calibration: Calibration | None = None
-    """Calibration of the probabilities of states; None for numbers."""
+    calibration: Array | None = None
+    """`calibration_sums` of the probabilities of states; None for numbers."""
     scale: float = 1.0
     """Standard deviation of a numeric column; 1 for others."""
     unit: str = ""
@@ -235,11 +205,6 @@ class ColumnEvaluation:
         return Gain(mean, math.sqrt(variance * self.sums[1]) / self.weight if self.weight else math.nan)
 
     @property
-    def calibration_error(self) -> float:
-        """Expected calibration error of the probabilities of states; NaN for numbers."""
-        return self.calibration.error if self.calibration else math.nan
-
-    @property
     def _power(self) -> float:
         return 0.5 if self.kind == "numeric" else 1.0
 
@@ -249,18 +214,19 @@ class ColumnEvaluation:
     @classmethod
     def join(cls, parts: Sequence[ColumnEvaluation]) -> ColumnEvaluation:
         """Return the scores over the cells of several folds of one column."""
-        curves = [part.calibration for part in parts if part.calibration]
+        curves = [part.calibration for part in parts if part.calibration is not None]
         return replace(
             parts[0],
             cells=sum(part.cells for part in parts),
             sums=np.sum([part.sums for part in parts], axis=0),
-            calibration=Calibration.join(curves) if curves else None,
+            calibration=np.sum(curves, axis=0) if curves else None,
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
         names = ("name", "kind", "cells", "loss", "baseline_loss", "error", "baseline_error", "scale", "coverage")
-        derived = {"calibration_error": self.calibration_error, "gain": self.gain.value, "gain_error": self.gain.error}
+        off = math.nan if self.calibration is None else calibration_error(self.calibration)
+        derived = {"calibration_error": off, "gain": self.gain.value, "gain_error": self.gain.error}
         return {name: getattr(self, name) for name in names} | derived
 
 
@@ -316,7 +282,7 @@ def evaluate_states(name: str, kind: Kind, predictions: CellPredictions, baselin
     both, weights = (predictions, baseline), predictions.sample_weight
     errors = [_state_errors(part, ordered=kind == "ordinal") for part in both]
     sums = sum_cells([part.log_probabilities for part in both], errors, weights)
-    curve = Calibration.of(predictions.probabilities, predictions.truth, sample_weight=weights)
+    curve = calibration_sums(predictions.probabilities, predictions.truth, weights)
     return ColumnEvaluation(name, kind, len(predictions.truth), sums, curve)
 
 

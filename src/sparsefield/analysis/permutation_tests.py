@@ -7,7 +7,7 @@ labels of the groups are permuted among rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +18,7 @@ from sparsefield.analysis.group_refits import LossModel, SubsetFit, SubsetProble
 from sparsefield.analysis.network import are_linear, column_directions, sum_by_node, variable_slopes
 from sparsefield.compute import Engine
 from sparsefield.data import Schema
+from sparsefield.inference.completions import rows_of_block
 
 SLACK = 1e-6
 """Difference of statistics below which they count as equal: relative, or in standard deviations. Those of permutations
@@ -161,13 +162,12 @@ class PairTest:
         """(permutations, statistics), in single precision."""
         self.unconverged = 0
         self._l1, self._start = [l1[group] for group in groups], start
-        self._part = SubsetProblem(problem.rows.subset(compared), problem.layout, problem.pairs, problem.l2)
+        self._part = replace(problem, rows=rows_of_block(problem.rows, np.flatnonzero(compared)))
 
     @cached_property
     def _models(self) -> list[tuple[SubsetFit, LossModel]]:
         """Every permuted group starts at the fit to both groups, scaled to its size, and has its model of the loss."""
-        weight = np.bincount(self._part.rows.owner, self._part.rows.block.weight, self._part.rows.n_rows)
-        shares = [float(weight[self.labels == k].sum() / weight.sum()) for k in (0, 1)]
+        shares = [float(np.mean(self.labels == k)) for k in (0, 1)]
         return [self._part.pooled(l1, share, self._start) for l1, share in zip(self._l1, shares, strict=True)]
 
     def draw(self, seeds: Sequence[Sequence[int]], engine: Engine, progress: Callable[[], None]) -> None:

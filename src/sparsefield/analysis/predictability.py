@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.metrics import Calibration, CellPredictions, ColumnEvaluation, evaluate_states
+from sparsefield.analysis.metrics import CellPredictions, ColumnEvaluation, calibration_sums, evaluate_states
 from sparsefield.data import Dataset, JoinedColumns, Relational, Schema, Source, Table, Variable, compile_table
 from sparsefield.data.frame_building import Frame, make_frame
 from sparsefield.data.labels import as_numbers
@@ -123,8 +123,6 @@ class ScoredRows:
     """Number of rows of the data, over all tables; of very large tables only a part is compiled."""
     has_value: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     """{table: {column: (rows,) bool}}, without the columns of a sparse matrix, which has no missing values."""
-    unknown_columns: tuple[str, ...] = ()
-    """Columns of the data that the field does not have."""
     numbers: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
     """{table: {numeric column: (rows,) numbers, NaN where one is missing}} of the compiled rows."""
     known_shares: bool = True
@@ -143,7 +141,7 @@ class ScoredRows:
             else:
                 shares = np.bincount(truth, minlength=len(variable.states)) / len(truth)
             parts = [CellPredictions(part, truth) for part in (beliefs, np.broadcast_to(shares, beliefs.shape))]
-            curve = Calibration.of(*_quarters(variable, beliefs, truth))
+            curve = calibration_sums(*_quarters(variable, beliefs, truth))
             name = f"{table}.{variable.name}" if table else variable.name
             scores.append(replace(evaluate_states(name, "nominal", *parts), kind=variable.kind, calibration=curve))
         return scores
@@ -199,10 +197,9 @@ def score_rows(estimator: FieldEstimator, data: Any) -> ScoredRows:
     if n_rows > most:
         source = learned_source(estimator, _some_rows(data, source, most), "data")
     sample = Dataset.single(compile_table(source, schema))
-    unknown = tuple(name for name in source.names if name not in schema.index_of_name)
     known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
     has_value, numbers = {"": _has_value(source, known)}, {"": _numbers(source, schema)}
-    return ScoredRows(sample, infer_cells(estimator, sample), n_rows, has_value, unknown, numbers, learned)
+    return ScoredRows(sample, infer_cells(estimator, sample), n_rows, has_value, numbers, learned)
 
 
 def _has_value(source: Source | JoinedColumns, names: Iterable[str]) -> dict[str, np.ndarray]:

@@ -117,9 +117,9 @@ def fit(
     elif check and has_features(field):  # a field without features predicts by column frequencies
         checked = _check_on_held_out_cells(field, dataset, seed)
     if checked is not None:
-        from sparsefield.analysis.metrics import count_clear_gains
+        from sparsefield.analysis.metrics import count_clear_gains, pool_gains
 
-        (fold,), gain, scored = checked.folds, checked.gain, checked.columns
+        (fold,), gain, scored = checked.folds, pool_gains(checked.columns), checked.columns
         summary = HeldOut(fold.cells, gain.value, gain.error, count_clear_gains(scored)[0], len(scored))
         remember_source(field, data, dataset, ctx.obj, columns.top_levels, summary)
         field.save(output)
@@ -235,11 +235,12 @@ def _describe_errors(column: ColumnEvaluation) -> list[str]:
 
 def _describe_if_nothing_learned(checked: Evaluation, dataset: InputData) -> str:
     """Return a sentence if held-out cells are predicted no better than by column frequencies; empty otherwise."""
+    from sparsefield.analysis.metrics import pool_gains, shows_dependence
     from sparsefield.app.pages.findings import describe_no_gain
 
-    if checked.shows_dependence:
+    if shows_dependence(checked.columns):
         return ""
-    return describe_no_gain(checked.gain, dataset.rows, len(dataset.X.tables) if dataset.linked else 1)
+    return describe_no_gain(pool_gains(checked.columns), dataset.rows, len(dataset.X.tables) if dataset.linked else 1)
 
 
 def _name_baseline(*, numbers: bool) -> str:
@@ -295,6 +296,7 @@ def evaluate(
 
 def _describe_cells(evaluation: Evaluation, dataset: InputData) -> Iterator[str | Table]:
     """Yield the measures of held-out cells, mean and standard deviation over folds, and those of columns."""
+    from sparsefield.analysis.metrics import calibration_error
 
     def spread(name: str, form: str = "{:.3f}") -> str:
         found = evaluation.spread(name)
@@ -308,8 +310,8 @@ def _describe_cells(evaluation: Evaluation, dataset: InputData) -> Iterator[str 
     yield "\nBy column:"
     rows = []
     for column in evaluation.columns[:MOST_COLUMNS]:
-        is_number = column.kind == "numeric"
-        calibration = f"{column.coverage:.0%} in 90%" if is_number else f"{column.calibration_error:.1%} off"
+        curve = column.calibration
+        calibration = f"{column.coverage:.0%} in 90%" if curve is None else f"{calibration_error(curve):.1%} off"
         losses = f"{column.loss:.3f}", f"{column.baseline_loss:.3f}"
         rows.append([column.name, column.kind, f"{column.cells:,}", *losses, *_describe_errors(column), calibration])
     headings = "column", "kind", "cells", "loss", "baseline", "error", "baseline", "calibration"

@@ -26,7 +26,13 @@ import sparsefield
 from sparsefield.analysis.centrality import find_centrality
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
 from sparsefield.analysis.feature_sentences import list_features
-from sparsefield.analysis.metrics import Calibration, ColumnEvaluation, count_clear_gains, pool_gains, shows_dependence
+from sparsefield.analysis.metrics import (
+    ColumnEvaluation,
+    calibration_error,
+    count_clear_gains,
+    pool_gains,
+    shows_dependence,
+)
 from sparsefield.analysis.network import Network
 from sparsefield.analysis.predictability import ScoredRows, find_predictability, score_rows
 from sparsefield.app.pages.cells import DataShares
@@ -249,7 +255,8 @@ def _columns(network: Network, scored: ScoredRows) -> dict[str, Any]:
 
 def _quality(field: Field, scored: ScoredRows) -> dict[str, Any]:
     """Return scores over all columns, where they come from, and the calibration curve."""
-    curve = Calibration.join([score.calibration for score in scored.scores if score.calibration])
+    whole = ColumnEvaluation.join(scored.scores)
+    curve = np.zeros((3, 0)) if whole.calibration is None else whole.calibration
     used, source = scored.sample.n_rows, f"The data have {count(scored.n_rows, 'row')}"
     source += f", of which {used:,} evenly spaced ones are used" if used < scored.n_rows else ""
     if not field.record.is_learned:
@@ -267,18 +274,18 @@ def _quality(field: Field, scored: ScoredRows) -> dict[str, Any]:
     if known is not None and known.weight is not None:
         source += f" The field was learned with the row weights of “{known.weight}”; here rows count once."
     points = [
-        {"belief": float(b), "share": float(s), "error": math.sqrt(s * (1 - s) / n)}
-        for b, s, n in zip(curve.belief, curve.share, curve.count, strict=True)
+        {"belief": belief / n, "share": (share := true / n), "error": math.sqrt(share * (1 - share) / n)}
+        for n, belief, true in curve.T.tolist()
         if n
     ]
     return {
         "source": source,
         "training": _are_training_rows(field, scored),
         "gains": describe_gains(scored.scores, "Values"),
-        "whole": ColumnEvaluation.join(scored.scores),
+        "whole": whole,
         "points": points,
-        "error": 100 * curve.error,
-        "statements": int(curve.count.sum()),
+        "error": 100 * calibration_error(curve),
+        "statements": int(curve[0].sum()),
     }
 
 
