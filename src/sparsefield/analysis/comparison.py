@@ -20,15 +20,15 @@ from sparsefield.analysis.bootstrap import Progress
 from sparsefield.analysis.group_refits import SubsetProblem, complete_once
 from sparsefield.analysis.network import Network, sum_by_node, variable_slopes
 from sparsefield.analysis.permutation_tests import PairTest, adjust_p_values, match_missing, run_tests
-from sparsefield.compute import Engine, Threads
-from sparsefield.data import Dataset, Label, Table, as_array, as_source, deduplicate_rows
+from sparsefield.compute import Threads
+from sparsefield.data import Label, as_array, as_source
 from sparsefield.data.frame_building import Frame, make_frame
 from sparsefield.data.labels import unify_labels
 from sparsefield.data.table import rebuild_table
 from sparsefield.errors import DataError, count, interrupts_as_such
 from sparsefield.estimators.compiled_rows import compile_densely, copy_with_field
 from sparsefield.estimators.markov_field import MarkovField
-from sparsefield.estimators.training import make_path, split_groups, training_options
+from sparsefield.estimators.training import split_groups
 from sparsefield.induction import all_pairs
 from sparsefield.model import Field, FitRecord
 from sparsefield.options import raise_problems
@@ -240,10 +240,14 @@ def compare(
         raise DataError("A comparison of groups needs an l1 above 0.")
     table, n_groups = compile_densely(estimator, X).tables[0], len(labels)
     with interrupts_as_such(), Threads(estimator.n_jobs) as engine:
-        tested, field = _match_missing(estimator, table, numbers, seed, engine)
-        layout, rule = estimator.field_.layout, estimator.resolve("induction")
+        field, rule, codes = estimator.field_, estimator.resolve("induction"), table.codes()
+        layout = field.layout
         candidates = rule.start(layout) if rule.fixed_candidates else all_pairs(layout)
-        problem = SubsetProblem(complete_once(tested, field, seed), layout, candidates, estimator.l2)
+        hidden = match_missing((codes < 0).T, numbers, seed).T & (codes >= 0)
+        if hidden.any():
+            hidden_codes = np.where(hidden, -1, codes)
+            table = rebuild_table(table, hidden_codes, np.arange(table.n_rows), table.schema.n_columns)
+        problem = SubsetProblem(complete_once(table, field, seed), layout, candidates, estimator.l2)
         start = problem.start_from(field.pairs, field.theta)
         chosen = [numbers == number for number in range(n_groups)]
         # The noise in a gradient grows with the square root of the number of rows.
@@ -268,7 +272,7 @@ def compare(
             objective=problem.objective(rows, penalty, fit.theta),
             kkt_violation=fit.violation,
             converged=fit.converged,
-            mc_error=None if tested.has_missing else 0.0,
+            mc_error=None if table.has_missing else 0.0,
         )
         fields[label] = copy_with_field(estimator, problem.field_of(fit, record), l1=penalty)
     return GroupComparison(
@@ -278,22 +282,8 @@ def compare(
         pooled=estimator,
         **_result_frames(labels, [each.field_ for each in fields.values()], tests, estimator.kind_),
         permutations=len(tests[0].drawn),
-        hidden_cells=int((tested.codes() < 0).sum() - (table.codes() < 0).sum()),
+        hidden_cells=int(hidden.sum()),
     )
-
-
-def _match_missing(
-    estimator: MarkovField, table: Table, numbers: np.ndarray, seed: int, engine: Engine
-) -> tuple[Table, Field]:
-    """Return a table in which the cells of all groups are missing alike, and a field that was fitted to it."""
-    codes = table.codes()
-    hidden = match_missing((codes < 0).T, numbers, seed).T & (codes >= 0)
-    if not hidden.any():
-        return table, estimator.field_
-    matched = rebuild_table(table, np.where(hidden, -1, codes), np.arange(table.n_rows), table.schema.n_columns)
-    options = training_options(estimator, estimator.l1_)
-    path = make_path(estimator, deduplicate_rows(Dataset.single(matched)), options, engine)
-    return matched, path.run().field
 
 
 def read_compared_groups(X: Any, group: Any) -> tuple[Any, tuple[Label, ...], np.ndarray]:
