@@ -92,15 +92,8 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, bool) or type(value).__name__ == "bool" or value in (0, 1)
 
 
-def _is_class_weight(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return bool(value) and all(NOT_NEGATIVE.accepts(weight) for weight in value.values())
-    return value is None or value == "balanced"
-
-
-def _one_or_two_numbers(value: Any) -> bool:
-    parts = value if isinstance(value, (tuple, list)) else (value, value)
-    return len(parts) == 2 and all(NOT_NEGATIVE.accepts(part) for part in parts)
+def _are_numbers(values: Iterable[Any]) -> bool:
+    return all(map(NOT_NEGATIVE.accepts, values))
 
 
 COUNT, SEED, NOT_NEGATIVE, POSITIVE = whole(1), whole(0, MAX_INTEGER), number(), number(above=True)
@@ -116,7 +109,10 @@ RULES: dict[str, Rule] = {
     "observed": attributes("None or a list such as ['age', 'sex']", methods=("__iter__",)),
     "templates": attributes("None or a list such as ['within person']", methods=("__iter__",)),
     "label_penalty": POSITIVE,
-    "class_weight": Rule(_is_class_weight, "None, 'balanced', or a dict of classes with weights that are not negative"),
+    "class_weight": Rule(
+        lambda v: v in (None, "balanced") or (isinstance(v, Mapping) and len(v) > 0 and _are_numbers(v.values())),
+        "None, 'balanced', or a dict of classes with weights that are not negative",
+    ),
     "refit": Rule(lambda value: value == "ml" if isinstance(value, str) else _is_flag(value), "True, False or 'ml'"),
     "n_jobs": Rule(
         lambda value: value is None or (whole(-MAX_COUNT).accepts(value) and value != 0),
@@ -133,7 +129,10 @@ RULES: dict[str, Rule] = {
     "order_penalty": number(1.0),
     "coding": choice("symmetric", "reference"),
     "penalize_biases": FLAG,
-    "threshold": Rule(_one_or_two_numbers, "a number that is not negative, or two of them"),
+    "threshold": Rule(
+        lambda v: len(v) == 2 and _are_numbers(v) if isinstance(v, (tuple, list)) else NOT_NEGATIVE.accepts(v),
+        "a number that is not negative, or two of them",
+    ),
     "batch_size": whole(1, words=("auto",)),
     "steps_per_batch": whole(1, words=("auto", "converge")),
     # of the solver and of selection criteria

@@ -165,17 +165,12 @@ def terms_of_items(
     return tuple(summand(block, item, *shared) for item in items)
 
 
-def all_positions(sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the positions of all entries of (layers, rows, columns), as (rows, 1) and (1, columns)."""
-    return np.arange(sums.shape[1])[:, None], np.arange(sums.shape[2])[None, :]
-
-
 def find_large_entries(query: ThresholdQuery, item: Any, sums: np.ndarray | None) -> tuple[TopEntries, np.ndarray]:
     """Return the entries of one item beyond the threshold, eligible or not, and their excess; None is an empty sum."""
     if sums is None:
         none = np.empty(0, dtype=np.int64)
         return TopEntries(item, (none, none), np.empty((1, 0))), np.empty(0)
-    excess = query.excess(item, sums, *all_positions(sums))
+    excess = query.excess(item, sums, np.arange(sums.shape[1])[:, None], np.arange(sums.shape[2])[None, :])
     large = np.flatnonzero(excess > 0.0)
     rows, columns = np.divmod(large, max(excess.shape[1], 1))
     return TopEntries(item, (rows, columns), sums.reshape(len(sums), -1)[:, large]), excess.ravel()[large]

@@ -48,7 +48,7 @@ class Threads(Engine):
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
-        cores = _usable_cores()
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         if n_jobs == 0:
             raise ValueError("n_jobs must not be 0: use 1 for one thread, or None for all cores.")
         wanted = cores if n_jobs is None else n_jobs
@@ -152,7 +152,10 @@ class LocalBlocks(BlockCollection):
 
     def top_entries(self, query: ThresholdQuery, items: Sequence[Any]) -> list[TopEntries]:
         """Return the entries that a query selects; threads work on different items, or on parts of their sums."""
-        runs = _aligned_runs(len(self), -(-TASKS_PER_THREAD * self._engine.n_threads // max(len(items), 1)))
+        wanted, size, count = -(-TASKS_PER_THREAD * self._engine.n_threads // max(len(items), 1)), 1, len(self)
+        while size * wanted < count:  # runs of 2^k blocks are subtrees of `tree_sum`, so that their sums add up to it
+            size *= 2
+        runs = [range(start, min(start + size, count)) for start in range(0, max(count, 1), size)]
 
         def add(task: tuple[Any, range]) -> Any:
             item, run = task
@@ -166,17 +169,6 @@ class LocalBlocks(BlockCollection):
         sums = self._engine.map(add, [(item, run) for item in items for run in runs])
         found = [(item, sums[k * len(runs) : (k + 1) * len(runs)]) for k, item in enumerate(items)]
         return select_top_entries(query, self._engine.map(lambda pair: search(*pair), found))
-
-
-def _aligned_runs(count: int, wanted: int) -> list[range]:
-    """Divide numbers below ``count`` into runs of 2^k each, about ``wanted`` of them; the last one may be shorter.
-
-    Such runs are subtrees of `tree_sum`, so that a sum of their sums has the same bits as the sum of all.
-    """
-    size = 1
-    while size * wanted < count:
-        size *= 2
-    return [range(start, min(start + size, count)) for start in range(0, max(count, 1), size)]
 
 
 class _SingleThreadedProducts:
@@ -209,9 +201,3 @@ def _libraries(n_modules: int) -> ThreadpoolController:
 
 
 _SINGLE = _SingleThreadedProducts()
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""This module defines how the states of a variable are coded by columns, which features are made of.
+"""How the states of a variable are coded by columns, which features are made of.
 
 A binary variable has one column, which is 1 in one state and 0 in the reference state. A nominal variable of more
 states has an indicator column for every state, or for all but a reference state, as in the paper. An ordinal variable

@@ -14,7 +14,16 @@ import numpy as np
 from sparsefield import config
 from sparsefield.data.column_types import ColumnType
 from sparsefield.data.frames import Columns
-from sparsefield.data.labels import Label, RawColumn, as_numbers, factorize, label_sort_key, unify_labels, whole_label
+from sparsefield.data.labels import (
+    Label,
+    RawColumn,
+    as_numbers,
+    as_objects,
+    factorize,
+    label_sort_key,
+    unify_labels,
+    whole_label,
+)
 from sparsefield.errors import DataError
 
 SAMPLED_VALUES = 2**16
@@ -182,9 +191,7 @@ class ColumnSummary:
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the ascending values with a weight, and their totals."""
-        labels = np.empty(len(self.labels), dtype=object)
-        labels[:] = self.labels
-        values = as_numbers(RawColumn(self.name, labels, np.ones(len(labels), dtype=bool))) + 0.0
+        values = as_numbers(RawColumn(self.name, as_objects(self.labels), np.ones(len(self.labels), dtype=bool))) + 0.0
         order = np.argsort(values)
         order = order[self.totals[order] > 0.0]
         return values[order], self.totals[order]
@@ -199,10 +206,7 @@ class ColumnSummary:
             mean = float(values @ totals) / (weight or 1.0)
             squares = float(totals @ (values - mean) ** 2)
         if not np.isfinite([mean, squares]).all():
-            raise DataError(
-                f"Column {self.name!r} holds numbers that are too large to be squared and weighted: rescale it, or "
-                "drop it."
-            )
+            raise DataError(f"Column {self.name!r} holds numbers too large to be squared: rescale it, or drop it.")
         return Moments(weight, mean, squares)
 
 

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from sparsefield.data.labels import is_missing, plain_values
+from sparsefield.data.labels import as_objects, is_missing, plain_values
 from sparsefield.errors import DataError
 
 DATED = re.compile(r"(date|time|datetime|duration)(?:\[(s|ms|us|ns)(?:, (\S+))?\])?")
@@ -146,9 +146,7 @@ def days_of(name: str, value: Any, dtype: str, what: str) -> float:
     if isinstance(value, date) and found[3]:
         value = value if isinstance(value, datetime) else datetime.combine(value, time())
         value = value if value.tzinfo else value.replace(tzinfo=ZoneInfo(found[3]))
-    cell = np.empty(1, dtype=object)
-    cell[0] = value
-    return float(plain_values(name, cell)[0][0])
+    return float(plain_values(name, as_objects([value]))[0][0])
 
 
 def _parse(text: str, family: str) -> Any:
@@ -172,10 +170,7 @@ def _times(unit: str, zone: Any) -> str:
 def _type_of_categories(series: nw.Series, dtype: str, *, fixed: bool) -> ColumnType:
     if not fixed:
         return ColumnType(dtype)
-    categories = series.cat.get_categories().to_list()
-    array = np.empty(len(categories), dtype=object)
-    array[:] = categories
-    values, in_days = plain_values(series.name, array)
+    values, in_days = plain_values(series.name, as_objects(series.cat.get_categories().to_list()))
     return ColumnType() if in_days else ColumnType(dtype, tuple(values.tolist()))
 
 

@@ -200,7 +200,10 @@ def update_neighbor_sums(
     def add_up(task: tuple[int, int]) -> None:
         view, start = layout.neighbor_views[task[0]], task[1]
         columns, sources = view.columns[start : start + COLUMNS_AT_A_TIME], blocks[view.source_table]
-        values, columns = (sources[0].beliefs, columns) if len(sources) == 1 else _join_columns(sources, columns)
+        values, own = sources[0].beliefs, columns != COUNT_COLUMN
+        if len(sources) > 1:  # one array of the columns that are needed
+            values = np.concatenate([block.beliefs[columns[own]] for block in sources], axis=1)
+            columns = np.where(own, np.cumsum(own) - 1, COUNT_COLUMN)
         for block in blocks[view.target_table]:
             out = block.beliefs[view.start + start : view.start + start + len(columns)]
             add_up_neighbors(*dataset.neighbors[task[0]], block.start, values, columns, out)
@@ -208,10 +211,3 @@ def update_neighbor_sums(
     views = enumerate(layout.neighbor_views)
     tasks = [(k, start) for k, view in views for start in range(0, len(view.columns), COLUMNS_AT_A_TIME)]
     list(map(add_up, tasks)) if run is None else run(add_up, tasks)
-
-
-def _join_columns(blocks: Sequence[Block], columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the given columns of all blocks as one array (columns, rows), and their numbers in it."""
-    own = columns != COUNT_COLUMN
-    values = np.concatenate([block.beliefs[columns[own]] for block in blocks], axis=1)
-    return values, np.where(own, np.cumsum(own) - 1, COUNT_COLUMN)

@@ -1,4 +1,4 @@
-"""This module reads pandas, polars and other frames, arrays and sparse 0/1 matrices column by column."""
+"""Pandas, polars and other frames, arrays and sparse 0/1 matrices, read column by column."""
 
 from __future__ import annotations
 
@@ -85,11 +85,10 @@ class Source:
 
     def column(self, name: str) -> RawColumn:
         """Return a column, whose arrays must not be modified."""
-        if not self.keeps_columns:
-            return self._read_column(name)
-        if name not in self._kept_columns:
-            self._kept_columns[name] = self._read_column(name)
-        return self._kept_columns[name]
+        kept = self._kept_columns if self.keeps_columns else {}
+        if name not in kept:
+            kept[name] = self._read_column(name)
+        return kept[name]
 
     def _read_column(self, name: str) -> RawColumn:
         position = self._position[name]
@@ -107,17 +106,11 @@ class Source:
 
     def _series(self, name: str) -> tuple[nw.Series, Any]:
         """Return a column of a frame, whose own name for it may be another one, and its type."""
-        found = self._kept_series.get(name)
-        if found is None:
-            series = self.native.get_column(self._own_names[self._position[name]])
-            found = series, series.dtype
-            if self.keeps_columns:
-                self._kept_series[name] = found
-        return found
-
-    @cached_property
-    def _own_names(self) -> list[str]:
-        return self.native.columns
+        kept = self._kept_series if self.keeps_columns else {}
+        if name not in kept:
+            series = self.native[:, self._position[name]]
+            kept[name] = series, series.dtype
+        return kept[name]
 
     def order(self, name: str) -> tuple[Label, ...]:
         """Return the categories of an ordered categorical of pandas or an Enum of polars; none for other columns."""
@@ -337,18 +330,11 @@ def _refuse_duplicates(names: Iterable[str], what: str) -> None:
 
 def _array_column(name: str, values: np.ndarray) -> RawColumn:
     values = np.ascontiguousarray(values)
-    if values.dtype.kind == "f":
-        return _float_column(name, values)
     present = np.ones(len(values), dtype=bool)
-    if values.dtype.kind in "mM":
-        present = ~np.isnat(values)
+    if values.dtype.kind in "fmM":
+        present = ~np.isnan(values) if values.dtype.kind == "f" else ~np.isnat(values)
     elif values.dtype.kind == "O":
         present = np.fromiter((not is_missing(v) for v in values), dtype=bool, count=len(values))
-    return RawColumn(name, values if present.all() else values[present], present)
-
-
-def _float_column(name: str, values: np.ndarray) -> RawColumn:
-    present = ~np.isnan(values)
     return RawColumn(name, values if present.all() else values[present], present)
 
 
@@ -358,7 +344,7 @@ def _frame_column(name: str, series: nw.Series, dtype: Any) -> RawColumn:
     if dtype.is_float():
         # One conversion is enough: a null among floats becomes NaN.
         values = np.asarray(series.to_numpy())
-        return _float_column(name, values if values.dtype.kind == "f" else values.astype(np.float64))
+        return _array_column(name, values if values.dtype.kind == "f" else values.astype(np.float64))
     if dtype in (nw.Int128, nw.UInt128):
         return _array_column(name, np.array(series.to_list(), dtype=object))
     categorical = dtype in (nw.Categorical, nw.Enum)

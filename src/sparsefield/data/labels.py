@@ -122,13 +122,9 @@ def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.n
 
 def _number_types(values: Iterable[Any]) -> set[type]:
     """Return which of booleans, integers and floats occur."""
-    types = {type(value) for value in values}
     kinds = ((bool, (bool, np.bool_)), (int, (int, np.integer)), (float, (float, np.floating)))
-    return {
-        kind
-        for kind, those in kinds
-        if any(issubclass(one, those) and (kind is bool or not issubclass(one, bool)) for one in types)
-    }
+    types = ([kind for kind, those in kinds if issubclass(found, those)] for found in set(map(type, values)))
+    return {matching[0] for matching in types if matching}  # a boolean is an integer, too
 
 
 def whole_label(label: Label) -> Label:
@@ -143,9 +139,7 @@ def _is_whole_float(label: Label) -> bool:
 
 def _integer_labels(labels: list[Label]) -> list[Label]:
     """Convert float labels to integers if all are whole."""
-    if all(_is_whole_float(v) for v in labels):
-        return [int(v) for v in labels]
-    return labels
+    return [int(label) for label in labels] if all(map(_is_whole_float, labels)) else labels
 
 
 def unify_labels(labels: list[Label], are_objects: bool | None) -> list[Label]:
@@ -241,9 +235,7 @@ def plain_values(name: str, values: np.ndarray) -> tuple[np.ndarray, bool]:
 
 def plain_labels(name: str, values: Sequence[Any]) -> list[Any]:
     """Return the categories of a column as `plain_values` returns its cells."""
-    array = np.empty(len(values), dtype=object)
-    array[:] = list(values)
-    return plain_values(name, array)[0].tolist()
+    return plain_values(name, as_objects(list(values)))[0].tolist()
 
 
 def _plain_objects(name: str, values: np.ndarray) -> np.ndarray:
@@ -253,24 +245,20 @@ def _plain_objects(name: str, values: np.ndarray) -> np.ndarray:
             if not all(issubclass(one, family) for one in types):
                 raise DataError(f"Column {name!r} holds dates or times beside other values: give it one type.")
             return _as_numpy_dates(values)
-    if any(issubclass(one, Decimal) for one in types):
-        values = _convert(values, lambda value: float(value) if isinstance(value, Decimal) else value)
-        types = {float if issubclass(one, Decimal) else one for one in types}
-        values = values.astype(np.float64) if types <= {float, int} else values
-    if any(_is_interval(one) for one in types):
-        values = _convert(values, lambda value: str(value) if _is_interval(type(value)) else value)
-    return values
+    # Decimal numbers become floats, and pandas' intervals text, without an import of pandas.
+    converters = {kind: float for kind in types if issubclass(kind, Decimal)}
+    converters |= {kind: str for kind in types if kind.__name__ == "Interval" and kind.__module__.startswith("pandas")}
+    if not converters:
+        return values
+    converted = as_objects([converters.get(type(value), lambda same: same)(value) for value in values])
+    return converted.astype(np.float64) if {converters.get(kind, kind) for kind in types} <= {float, int} else converted
 
 
-def _convert(values: np.ndarray, function: Any) -> np.ndarray:
-    made = np.empty(len(values), dtype=object)
-    made[:] = [function(value) for value in values]
-    return made
-
-
-def _is_interval(kind: type) -> bool:
-    """Return whether a type is pandas' Interval, without an import of pandas."""
-    return kind.__name__ == "Interval" and kind.__module__.startswith("pandas")
+def as_objects(values: Sequence[Any]) -> np.ndarray:
+    """Return values as a flat array of objects, whatever they are."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
 
 
 def _as_numpy_dates(values: np.ndarray) -> np.ndarray:
@@ -280,26 +268,25 @@ def _as_numpy_dates(values: np.ndarray) -> np.ndarray:
         return np.array(cells)
     if isinstance(cells[0], time):
         cells = [datetime.combine(date.min, cell.replace(tzinfo=None)) - datetime.min for cell in cells]
+    zoned = [isinstance(cell, datetime) and cell.tzinfo for cell in cells]
     cells = [
-        cell.astimezone(UTC).replace(tzinfo=None) if isinstance(cell, datetime) and cell.tzinfo else cell
-        for cell in cells
+        cell.astimezone(UTC).replace(tzinfo=None) if zone else cell for cell, zone in zip(cells, zoned, strict=True)
     ]
     return np.array(cells, dtype="m8[us]" if isinstance(cells[0], (timedelta, np.timedelta64)) else "M8[us]")
 
 
 def days_as_dates(days: Sequence[float]) -> list[date]:
     """Return days since 1970 as dates."""
-    return [date(1970, 1, 1) + timedelta(days=round(one)) for one in days]
+    return [date(1970, 1, 1) + timedelta(days=round(day)) for day in days]
 
 
 def days_as_times(days: Sequence[float], zone: Any = None, per_second: int = 1) -> list[datetime]:
     """Return days since 1970 as times, to the second or to a part of it, in a time zone or without one."""
     zone = ZoneInfo(zone) if isinstance(zone, str) else zone
     start = datetime(1970, 1, 1, tzinfo=None if zone is None else UTC)
-    found = [
-        start + timedelta(microseconds=round(one * SECONDS_OF_DAY * per_second) * (10**6 // per_second)) for one in days
-    ]
-    return found if zone is None else [one.astimezone(zone) for one in found]
+    parts = [round(day * SECONDS_OF_DAY * per_second) * (10**6 // per_second) for day in days]
+    times = [start + timedelta(microseconds=part) for part in parts]
+    return times if zone is None else [time.astimezone(zone) for time in times]
 
 
 def days_as_numpy(dtype: np.dtype, days: Sequence[float]) -> list[Any]:
@@ -322,11 +309,9 @@ def as_floats_of(dtype: np.dtype, labels: list[Any]) -> list[Any]:
 def cells_like(cells: Sequence[Any], labels: list[Any]) -> list[Any]:
     """Return labels as values of the type of a column's cells; those that have none of that type stay as they are."""
     known = [cell for cell in cells if not is_missing(cell)]
-    if not known:
+    if not known or any(isinstance(label, str) for label in labels):
         return labels
     first = known[0]
-    if any(isinstance(label, str) for label in labels):
-        return labels
     if isinstance(first, (bool, np.bool_)):
         same = all(isinstance(cell, (bool, np.bool_)) for cell in known)
         return [bool(label) if same and label in (0, 1) else label for label in labels]

@@ -1,4 +1,4 @@
-"""This module defines links between rows (foreign keys and offsets), and templates for features over them."""
+"""Links between rows (foreign keys and offsets), and templates for features over them."""
 
 from __future__ import annotations
 
@@ -104,21 +104,18 @@ class Template:
                 object.__setattr__(self, part, as_names(given, f"A template of kind {self.kind!r}: {part}"))
         if not isinstance(self.symmetric, bool):
             raise DataError(f"The template {self.label!r}: symmetric is {self.symmetric!r}; it must be True or False.")
-        self._check_names()
-        if self.kind == "within" and (self.symmetric or self.left is not None or self.right is not None):
-            raise DataError(f"The template {self.words!r} takes no further options.")
-        if self.kind == "swapped" or (self.kind == "shared" and len(set(self.names)) == 1):
-            object.__setattr__(self, "symmetric", True)
-        if self.symmetric and self.left != self.right:
-            raise DataError(f"The template {self.label!r} is symmetric: left and right variables must be the same.")
-
-    def _check_names(self) -> None:
         wanted = {"within": (1,), "across": (1,), "shared": (1, 2), "swapped": (2,), "joined": (2,)}[self.kind]
         if len(self.names) not in wanted:
             what = "one table" if self.kind == "within" else f"{' or '.join(map(str, wanted))} link(s)"
             raise DataError(f"The template {self.words!r} needs {what} after its first word.")
         if self.kind in ("swapped", "joined") and len(set(self.names)) == 1:
             raise DataError(f"The template {self.words!r} needs two different links.")
+        if self.kind == "within" and (self.symmetric or self.left is not None or self.right is not None):
+            raise DataError(f"The template {self.words!r} takes no further options.")
+        if self.kind == "swapped" or (self.kind == "shared" and len(set(self.names)) == 1):
+            object.__setattr__(self, "symmetric", True)
+        if self.symmetric and self.left != self.right:
+            raise DataError(f"The template {self.label!r} is symmetric: left and right variables must be the same.")
 
     @property
     def words(self) -> str:

@@ -1,4 +1,4 @@
-"""This module groups the values of a numeric column into levels, and levels into bins.
+"""Levels of the values of a numeric column, and bins of levels.
 
 A fine grid of levels makes a number a variable with states like any other, with a proper distribution whatever its
 weights are. The score of a level is its standardized mean value, so that a weight between two scores is a linear
@@ -67,7 +67,10 @@ def find_levels(values: np.ndarray, weights: np.ndarray, transform: Transform | 
     """Return the levels of distinct, ascending values with positive total weights; None chooses the transform."""
     shares = weights / weights.sum()
     if transform is None:
-        transform = "normal-scores" if _is_far_from_normal(values, shares) else "linear-scores"
+        # Of very skewed values, or with outliers, a few cells would decide about weights.
+        centered = standardize(values, shares)
+        is_far = abs(shares @ centered**3) > LARGE_SKEWNESS or shares @ centered**4 > LARGE_KURTOSIS
+        transform = "normal-scores" if is_far else "linear-scores"
     places = values
     if transform == "normal-scores":  # finite also where the weight of a cell is too small for a sum
         places = ndtri(np.clip(np.cumsum(shares) - 0.5 * shares, np.finfo(float).tiny, 1.0 - np.finfo(float).eps))
@@ -129,12 +132,6 @@ def find_deviation(values: np.ndarray, frequencies: np.ndarray) -> float:
     if deviation >= SMALL_DEVIATION or largest == 0.0:
         return deviation
     return largest * float(np.sqrt(frequencies @ np.square(centered / largest)))
-
-
-def _is_far_from_normal(values: np.ndarray, shares: np.ndarray) -> bool:
-    """Return whether values are so skewed, or have such outliers, that a few of them would decide about weights."""
-    centered = standardize(values, shares)
-    return bool(abs(shares @ centered**3) > LARGE_SKEWNESS or shares @ centered**4 > LARGE_KURTOSIS)
 
 
 def _quantize(places: np.ndarray, shares: np.ndarray) -> np.ndarray:

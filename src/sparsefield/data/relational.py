@@ -117,8 +117,8 @@ class Relational:
             raise DataError(f"There is no link {name!r}; links: {', '.join(self.links) or 'none'}.")
         if name not in self._pairs:
             link = self.links[name]
-            found = self._link_by_key(name, link) if isinstance(link, ForeignKey) else self._link_by_offset(name, link)
-            self._pairs[name] = found
+            follow = self._link_by_key if isinstance(link, ForeignKey) else self._link_by_offset
+            self._pairs[name] = follow(name, link)  # pyright: ignore[reportArgumentType]
         return self._pairs[name]
 
     def _check(self) -> None:
@@ -229,7 +229,11 @@ class Relational:
                     f"Link {name!r}: column {within!r} of table {link.table!r} has missing values: fill them in."
                 )
             _, group = np.unique(group * len(labels) + codes, return_inverse=True)
-        position = _position_in_group(group) if link.along is None else self._positions(name, link, link.along)
+        if link.along is None:  # the order of the rows of a group
+            order = np.argsort(group, kind="stable")
+            position = np.argsort(order) - np.searchsorted(group[order], np.arange(group.max(initial=-1) + 1))[group]
+        else:
+            position = self._positions(name, link, link.along)
         # Positions are replaced by their ranks, so that a key fits into 64 bits however far apart they are.
         positions, rank = np.unique(position, return_inverse=True)
         key = group * len(positions) + rank
@@ -280,13 +284,6 @@ def _rows_named(labels: Sequence[Label], known: Mapping[Label, int]) -> list[int
         known = {str(label): row for label, row in known.items()}
         labels = [str(label) for label in labels]
     return [known.get(label, -1) for label in labels]
-
-
-def _position_in_group(group: np.ndarray) -> np.ndarray:
-    """Return the position of each row within its group, in the order of the rows."""
-    order = np.argsort(group, kind="stable")
-    starts = np.searchsorted(group[order], np.arange(group.max(initial=-1) + 1))
-    return np.argsort(order) - starts[group]
 
 
 def _shown(offenders: Iterable[Any]) -> str:

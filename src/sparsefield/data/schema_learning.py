@@ -21,6 +21,7 @@ from sparsefield.data.schema import Kind, Role, Schema, Transform, Variable
 from sparsefield.errors import CovariateWarning, DataError, DateTextWarning
 
 DATE_TEXT = re.compile(r"\s*\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([T ]\d|\s*$)")
+"""Dates as text, such as "2024-02-29" or "2024-02-29 12:30"."""
 
 MOST_MISSING = 0.05
 """Share of the rows in which an observed column may be missing without a warning."""
@@ -108,7 +109,8 @@ def learn_from_summaries(
             variable = make_numeric(role, summary, kind.transform)
         else:
             variable = make_categorical(role, summary, known.get(name, ()))
-            if name not in given and _are_dates(variable.states):
+            are_text = len(variable.states) > 1 and all(isinstance(state, str) for state in variable.states)
+            if name not in given and are_text and all(map(DATE_TEXT.match, map(str, variable.states))):
                 warnings.warn(
                     f"Column {name!r} holds dates as text, such as {variable.states[0]!r}, whose order is lost: "
                     f"convert it, as with pandas.to_datetime, or confirm it with kinds={{{name!r}: 'nominal'}}.",
@@ -247,11 +249,6 @@ def make_categorical(role: Role, summary: ColumnSummary, known: Sequence[Label] 
 def is_identifier(n_labels: int, n_cells: int) -> bool:
     """Return whether a column has too many different values to be categorical."""
     return n_labels > config.IDENTIFIER_STATES and n_labels > config.IDENTIFIER_SHARE * n_cells
-
-
-def _are_dates(states: Sequence[Label]) -> bool:
-    """Return whether all of several states are dates as text, such as "2024-02-29" or "2024-02-29 12:30"."""
-    return len(states) > 1 and all(isinstance(state, str) and DATE_TEXT.match(state) for state in states)
 
 
 def _check_names(columns: Sequence[str], names: Sequence[str], what: str) -> None:

@@ -187,16 +187,6 @@ def log_partition(graph: FactorGraph, batch: EliminationBatch, keep: Mapping[int
     return _collect(graph, batch, maximum=False, keep=keep)[2]
 
 
-def marginal_logits(graph: FactorGraph, batch: EliminationBatch) -> list[Array]:
-    """Return, for each cell of the shape, the log of its marginals up to a constant (states, components)."""
-    plan = batch.plan
-    tables, _ = _calibrate(graph, batch)
-    found: list[Array] = [np.empty(0)] * len(plan.order)
-    for step, cell in enumerate(plan.order):
-        found[cell] = _reduce(tables[step], plan.cliques[step], (cell,), maximum=False)
-    return found
-
-
 class BatchMarginals(NamedTuple):
     """The log-partition functions of the components of a batch, and marginals of cells and factors."""
 
@@ -356,6 +346,8 @@ def exact_logits(graph: FactorGraph, batches: list[EliminationBatch]) -> np.ndar
     logits = np.zeros(graph.offsets[-1])
     for batch in batches:
         for part in batch.split():
-            for cell, found in enumerate(marginal_logits(graph, part)):
+            tables, _ = _calibrate(graph, part)
+            for table, cell, clique in zip(tables, part.plan.order, part.plan.cliques, strict=True):
+                found = _reduce(table, clique, (cell,), maximum=False)
                 logits[graph.offsets[part.missing_cells[:, cell]] + np.arange(len(found))[:, None]] = found
     return logits

@@ -126,7 +126,10 @@ def build_structure(problem: MissingProblem, theta: Array) -> FactorStructure:
     factors, factor_of_set = _absorb(sets)
     arity = np.diff(factors.offsets)
     cell_order = np.argsort(factors.cell, kind="stable")
-    component, n_components = _connected_components(factors, n_cells)
+    first = np.repeat(factors.cell[factors.offsets[:-1]], arity)
+    links = sp.coo_matrix((np.ones(len(first), dtype=np.int8), (first, factors.cell)), shape=(n_cells, n_cells))
+    n_components, component = connected_components(links, directed=False)
+    component = component.astype(np.int64)
     component_cells = np.argsort(component, kind="stable")
     component_of_factor = component[factors.cell[factors.offsets[:-1]]]
     graph = FactorGraph(
@@ -278,13 +281,3 @@ def _supersets(sets: _CellSets, arity: Array) -> Array:
         inside = owner < np.iinfo(np.int64).max
         home[subsets[inside]] = owner[inside] % len(arity)
     return home
-
-
-def _connected_components(factors: _CellSets, n_missing: int) -> tuple[Array, int]:
-    """Return the connected component of each missing cell, and the number of components."""
-    arity = np.diff(factors.offsets)
-    first = np.repeat(factors.cell[factors.offsets[:-1]], arity)
-    ones = np.ones(len(first), dtype=np.int8)
-    graph = sp.coo_matrix((ones, (first, factors.cell)), shape=(n_missing, n_missing))
-    count, component = connected_components(graph, directed=False)
-    return component.astype(np.int64), int(count)

@@ -164,7 +164,12 @@ class MissingSums:
         graph = factor_graph.with_weights(problem, structure, np.where(theta == 0.0, NOT_ZERO, theta))
         log_partition, probabilities, marginals = self._sum_graph(graph)
         factor_graph.write_probabilities(problem, probabilities)
-        return Sums(log_partition, probabilities, self.expected_columns(), self._expected_features(marginals))
+        features, products = structure.features, np.empty(len(structure.features.weight))
+        factor_of_feature = structure.factor_of_set[structure.set_of_feature]
+        expected_features(problem, features, structure.factors, factor_of_feature, marginals, products)
+        products *= self.cell_weights[features.cell[features.offsets[:-1]]] * features.weight
+        expected = np.bincount(self._parameter, products, self.n_parameters).astype(np.float64, copy=False)
+        return Sums(log_partition, probabilities, self.expected_columns(), expected)
 
     def _sum_graph(self, graph: factor_graph.FactorGraph) -> tuple[Array, Array, Array]:
         """Return ln Z of each component, and the probabilities of states and of the joint states of factors."""
@@ -188,14 +193,6 @@ class MissingSums:
             values[column, row] = self.compiled.problem.beliefs[position]
             found.append(values)
         return found
-
-    def _expected_features(self, marginals: Array) -> Array:
-        features = self.structure.features
-        found = np.empty(len(features.weight))
-        factor_of_feature = self.structure.factor_of_set[self.structure.set_of_feature]
-        expected_features(self.compiled.problem, features, self.structure.factors, factor_of_feature, marginals, found)
-        weights = self.cell_weights[features.cell[features.offsets[:-1]]] * features.weight
-        return np.bincount(self._parameter, found * weights, self.n_parameters).astype(np.float64, copy=False)
 
     def _parameters_of_features(self) -> Array:
         """Return the parameter of each ground feature, whose weight was computed with all parameters equal to 1."""

@@ -78,7 +78,9 @@ def compile_adjacency(layout: Layout, arcs: Arcs) -> tuple[Adjacency, ...]:
 def _compile_terms(layout: Layout, arcs: Arcs) -> list[tuple[np.ndarray, ...]]:
     """Return, for each table, the arcs from conjunctions by target state, and the higher-order features."""
     if not len(arcs.conjunctions):
-        return [_no_terms(schema.n_target_columns) for schema in layout.schemas]
+        nothing, starts = np.empty(0, dtype=np.int64), [np.zeros(s.n_target_columns + 1, int) for s in layout.schemas]
+        no_terms, no_members = np.empty((0, 2), dtype=np.int64), np.empty((0, 3), dtype=np.int64)
+        return [(start, no_terms, nothing, nothing, no_members, nothing) for start in starts]
     order = np.flatnonzero(arcs.source >= layout.n_columns)
     sources = _last_first(arcs.conjunctions[arcs.source[order] - layout.n_columns])
     by_target = np.lexsort((*sources.T, arcs.target[order]))
@@ -104,12 +106,6 @@ def _compile_terms(layout: Layout, arcs: Arcs) -> list[tuple[np.ndarray, ...]]:
             )
         )
     return tables
-
-
-def _no_terms(n_states: int) -> tuple[np.ndarray, ...]:
-    """Return what `_compile_terms` returns for a table without conjunctions."""
-    nothing, offsets = np.empty(0, dtype=np.int64), np.zeros(n_states + 1, dtype=np.int64)
-    return offsets, np.empty((0, 2), dtype=np.int64), nothing, nothing, np.empty((0, 3), dtype=np.int64), nothing
 
 
 def _last_first(sources: np.ndarray) -> np.ndarray:

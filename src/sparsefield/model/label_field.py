@@ -26,7 +26,11 @@ def condition_on_covariates(field: Field, covariates: SparseMatrix, labels: Tabl
     n = schema.n_target_columns
     among = field.pairs[:, 1] < n
     logits = covariates.logits(covariate_weights(field), n, 0, covariates.n_rows)
-    reduced = _label_schema(schema)
+    stem = "covariates"
+    while any(name.startswith(stem) for name in schema.labels.order):
+        stem += "'"
+    variables = (*schema.targets, *(Variable(f"{stem} {k}", "observed", kind="numeric") for k in range(n)))
+    reduced = Schema(variables, tuple(variable.name for variable in variables))
     states = np.arange(n)
     pairs = np.concatenate([field.pairs[among], np.column_stack([states, n + states])])
     weights = np.concatenate([field.weights[among], np.ones(n)])
@@ -45,13 +49,3 @@ def covariate_weights(field: Field) -> CovariateWeights:
     order = np.lexsort((state, covariate))
     offsets = np.searchsorted(covariate[order], np.arange(n_covariates + 1))
     return CovariateWeights(offsets, state[order].astype(np.int32), field.weights[outside[order]])
-
-
-def _label_schema(schema: Schema) -> Schema:
-    """Return the labels, and a covariate for each of their columns."""
-    stem = "covariates"
-    while any(name.startswith(stem) for name in schema.labels.order):
-        stem += "'"
-    names = [f"{stem} {k}" for k in range(schema.n_target_columns)]
-    variables = (*schema.targets, *(Variable(name, "observed", kind="numeric") for name in names))
-    return Schema(variables, tuple(variable.name for variable in variables))
