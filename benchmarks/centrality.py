@@ -14,7 +14,7 @@ from sklearn.covariance import graphical_lasso
 from benchmarks.command_line import Json, Row, Seed, print_rows
 from benchmarks.measure import Report
 from sparsefield import MarkovField, centrality
-from sparsefield.analysis.centrality import find_centrality, find_communities
+from sparsefield.analysis.centrality import find_communities, measure_columns
 from sparsefield.analysis.network import Network
 from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import load_mixed
@@ -69,7 +69,7 @@ def _compare_communities(network: Network) -> Row:
 def _compare_paths(network: Network) -> Row:
     import networkx as nx
 
-    _, seconds = _timed(lambda: find_centrality(network))
+    _, seconds = _timed(lambda: measure_columns(network))
     graph = _as_graph(network)
     _, peer_seconds = _timed(lambda: nx.betweenness_centrality(graph, k=PEER_SOURCES, weight="length", seed=0))
     return _row(network, "closeness and betweenness", seconds, peer_seconds * network.n_variables / PEER_SOURCES)
@@ -114,13 +114,10 @@ def run_strength(seed: int = 0) -> list[Row]:
     partial, rows = fit_graphical_lasso(items.drop_nulls().to_numpy().astype(float)), []
     for selection in ("heldout", "ebic"):
         field = MarkovField(selection=selection, random_state=seed).fit(items)
-        for linear in (True, False):
-            found = centrality(field, linear=linear)
-            pairs = {"strength": np.abs(partial).sum(axis=0), "expected_influence": partial.sum(axis=0)}
-            figures = {
-                name: float(cast(Any, spearmanr(found[name], theirs)).statistic) for name, theirs in pairs.items()
-            }
-            rows.append({"selection": selection, "weights": "linear parts" if linear else "norms", **figures})
+        found = centrality(field)
+        pairs = {"strength": np.abs(partial).sum(axis=0), "expected_influence": partial.sum(axis=0)}
+        figures = {name: float(cast(Any, spearmanr(found[name], theirs)).statistic) for name, theirs in pairs.items()}
+        rows.append({"selection": selection, **figures})
     return rows
 
 
@@ -139,10 +136,10 @@ def command(
 
     Then strength and expected influence of 25 questionnaire items are correlated with those of a graphical lasso.
     """
-    find_centrality(draw_network(200, seed))  # compile first
+    measure_columns(draw_network(200, seed))  # compile first
     rows = run_centrality(columns or [1_000, 5_000, 10_000], seed=seed, report=print_message)
     shown = ("columns", "edges", "task", "seconds", "networkx_seconds", "modularity", "networkx_modularity")
     print_rows(rows, shown, as_json)
     rows = run_strength(seed)
     print_message("rank correlations with a graphical lasso, which stands in for EBICglasso:")
-    print_rows(rows, ("selection", "weights", "strength", "expected_influence"), as_json)
+    print_rows(rows, ("selection", "strength", "expected_influence"), as_json)

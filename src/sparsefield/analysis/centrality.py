@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -42,54 +41,8 @@ MIN_GAIN = 1e-12
 
 MAX_ROUNDS = 100
 
-MEASURES = (
-    "strength", "expected_influence", "closeness", "betweenness", "bridge_strength", "bridge_expected_influence",
-)  # fmt: skip
 
-
-@dataclass(frozen=True, eq=False)
-class Centrality:
-    """How central the columns of a network are; all arrays are (columns,).
-
-    Strengths and signs of edges are those of `centrality`. Edges of a column with itself, over links, do not count.
-    """
-
-    names: tuple[str, ...]
-    """The columns in the order of the input; for linked tables ``"table.column"``."""
-    degree: Array
-    """Number of adjacent columns."""
-    strength: Array
-    """Sum of the strengths of the edges."""
-    expected_influence: Array
-    """Sum of sign x strength of the edges; NaN where a column has edges, but none with a sign."""
-    unsigned_edges: Array
-    """Number of edges without a sign, which expected influence lacks."""
-    closeness: Array | None = None
-    """Inverse of the mean distance to the columns that a path leads to, times their share of all others."""
-    betweenness: Array | None = None
-    """Number of pairs of other columns whose shortest path passes through; several shortest paths share one."""
-    community: tuple[str | None, ...] | None = None
-    """Names of the communities; None for columns without edges if they were found. None if there are none."""
-    bridge_strength: Array | None = None
-    """Sum of the strengths of the edges to other communities."""
-    bridge_expected_influence: Array | None = None
-    """Sum of sign x strength of the edges to other communities."""
-    sampled: bool = False
-    """Whether closeness and betweenness are estimates from paths that begin at some columns only."""
-
-    def as_columns(self) -> dict[str, Any]:
-        """Return {name: values} for a frame."""
-        measures = {name: getattr(self, name) for name in MEASURES}
-        return {
-            "column": list(self.names),
-            **({} if self.community is None else {"community": list(self.community)}),
-            "degree": self.degree,
-            "unsigned_edges": self.unsigned_edges,
-            **{name: values for name, values in measures.items() if values is not None},
-        }
-
-
-def centrality(field: FieldEstimator, X: Any = None, communities: Communities = None, *, linear: bool = True) -> Frame:
+def centrality(field: FieldEstimator, X: Any = None, communities: Communities = None) -> Frame:
     """Return how central each column is in the network.
 
     The strength of an edge between ordinal, numeric and binary columns is the absolute weight of its linear part, in
@@ -105,7 +58,6 @@ def centrality(field: FieldEstimator, X: Any = None, communities: Communities = 
     communities : {column: community}, "auto" or None
         For bridge centrality: a community for every column, None for a column in none; or "auto", which finds
         communities by greedy modularity (the Louvain method) and calls them 1, 2, ..., the largest first.
-    linear : whether strengths are those of linear parts; False takes the norms of all weights of each edge
 
     Returns
     -------
@@ -128,17 +80,9 @@ def centrality(field: FieldEstimator, X: Any = None, communities: Communities = 
     (['x0', 'x1', 'x2'], [1, 0, 1])
     """
     check_is_fitted(field)
-    found = find_centrality(Network(field.field_), communities, linear=linear, n_jobs=field.n_jobs)
-    if found.sampled:
-        warnings.warn(
-            f"A connected component has more than {EXACT_NODES:,} columns: closeness and betweenness are estimated "
-            f"from the paths of up to {SOURCES:,} of them.",
-            UserWarning,
-            stacklevel=2,
-        )
-    columns = found.as_columns()
+    columns = measure_columns(Network(field.field_), communities, n_jobs=field.n_jobs)
     if X is not None:
-        predicted, place = predict_columns(field, X), {name: k for k, name in enumerate(found.names)}
+        predicted, place = predict_columns(field, X), {name: k for k, name in enumerate(columns["column"])}
         rows = [place[name] for name in predicted["column"]]
         for name in list(predicted)[2:]:  # NaN, and 0 cells, where a column has no known cells
             columns[name] = np.zeros(len(place), np.int64) if name == "cells" else np.full(len(place), np.nan)
@@ -146,16 +90,10 @@ def centrality(field: FieldEstimator, X: Any = None, communities: Communities = 
     return make_frame(columns, field.kind_)
 
 
-def find_centrality(
-    network: Network,
-    communities: Communities = None,
-    *,
-    linear: bool = True,
-    paths: bool = True,
-    n_jobs: int | None = 1,
-    seed: int = 0,
-) -> Centrality:
-    """Return how central the columns of a network are; ``communities`` and ``linear`` as in `centrality`.
+def measure_columns(
+    network: Network, communities: Communities = None, *, paths: bool = True, n_jobs: int | None = 1, seed: int = 0
+) -> dict[str, Any]:
+    """Return the columns of `centrality`; edges of a column with itself, over links, do not count.
 
     Without ``paths``, the measures of shortest paths are left out, which take long for thousands of columns; ``seed``
     is that of the columns at which paths begin in a large network.
@@ -164,7 +102,7 @@ def find_centrality(
     --------
     >>> from sparsefield.app.datasets import make_markov_field
     >>> network = Network(make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_)
-    >>> find_centrality(network).degree.tolist()
+    >>> measure_columns(network)["degree"].tolist()
     [1, 0, 1]
     """
     layout, n = network.field.layout, network.n_variables
@@ -174,42 +112,32 @@ def find_centrality(
         for name in schema.order
     ]
     inner = (network.ends[:, 0] != network.ends[:, 1]) & (network.ends < n).all(axis=1)
-    ends = network.ends[inner]
-    has_sign = (network.signs != 0) | network.linear if linear else network.signs != 0
-    weights = network.weights if linear else network.strengths * np.where(has_sign, network.signs, 1)
-    weights, has_sign = weights[inner], has_sign[inner]
-    strengths = np.abs(weights)
-    adjacent = np.unique(np.sort(ends, axis=1), axis=0)
+    ends, weights = network.ends[inner], network.weights[inner]
+    strengths, has_sign = np.abs(weights), ((network.signs != 0) | network.linear)[inner]
+
+    def influence(edges: Any) -> Array:
+        """Return the sums of the signed weights of edges; NaN for a column with edges, but none with a sign."""
+        signed, total = (sum_by_node(ends[edges], part[edges], n) for part in (has_sign, np.ones(len(ends))))
+        return np.where((signed == 0) & (total > 0), np.nan, sum_by_node(ends[edges], (has_sign * weights)[edges], n))
+
     measures = {
-        "degree": np.bincount(adjacent.ravel(), minlength=n),
-        "strength": sum_by_node(ends, strengths, n),
-        "expected_influence": _expected_influence(ends, weights, has_sign, n),
+        "degree": np.bincount(np.unique(np.sort(ends, axis=1), axis=0).ravel(), minlength=n),
         "unsigned_edges": sum_by_node(ends, (~has_sign).astype(float), n).astype(np.int64),
+        "strength": sum_by_node(ends, strengths, n),
+        "expected_influence": influence(slice(None)),
     }
-    named, sampled = None, False
+    if paths:
+        measures["closeness"], measures["betweenness"] = _sum_paths(ends, strengths, n, n_jobs, seed)
+    first: dict[str, Any] = {"column": [network.labels[node] for node in order]}
     if communities is not None:
         named = name_communities(network, communities)
+        first["community"] = [named[node] for node in order]
         # A column without a community is in one of its own.
         own = [(k, name) if name is None else name for k, name in enumerate(named)]
         between = np.array([own[a] != own[b] for a, b in ends.tolist()], dtype=bool)
         measures["bridge_strength"] = sum_by_node(ends[between], strengths[between], n)
-        measures["bridge_expected_influence"] = _expected_influence(
-            ends[between], weights[between], has_sign[between], n
-        )
-    if paths:
-        measures["closeness"], measures["betweenness"], sampled = _sum_paths(ends, strengths, n, n_jobs, seed)
-    return Centrality(
-        tuple(network.labels[node] for node in order),
-        **{name: values[order] for name, values in measures.items()},
-        community=None if named is None else tuple(named[node] for node in order),
-        sampled=sampled,
-    )
-
-
-def _expected_influence(ends: Array, weights: Array, has_sign: Array, n: int) -> Array:
-    """Return (columns,) the sums of signed weights; NaN for a column with edges, but none with a sign."""
-    signed, all_edges = sum_by_node(ends, has_sign, n), sum_by_node(ends, np.ones(len(ends)), n)
-    return np.where((signed == 0) & (all_edges > 0), np.nan, sum_by_node(ends, has_sign * weights, n))
+        measures["bridge_expected_influence"] = influence(between)
+    return first | {name: values[order] for name, values in measures.items()}
 
 
 def name_communities(network: Network, communities: Mapping[str, Any] | Literal["auto"]) -> list[str | None]:
@@ -240,8 +168,8 @@ def name_communities(network: Network, communities: Mapping[str, Any] | Literal[
     return found
 
 
-def _sum_paths(ends: Array, strengths: Array, n: int, n_jobs: int | None, seed: int) -> tuple[Array, Array, bool]:
-    """Return closeness and betweenness (columns,), and whether paths of a large component were sampled."""
+def _sum_paths(ends: Array, strengths: Array, n: int, n_jobs: int | None, seed: int) -> tuple[Array, Array]:
+    """Return closeness and betweenness (columns,); warn where paths of a large component are sampled."""
     ends, strengths = ends[strengths > 0.0], strengths[strengths > 0.0]
     order = np.lexsort((-strengths, *np.sort(ends, axis=1).T))
     sorted_ends = np.sort(ends, axis=1)[order]
@@ -252,6 +180,13 @@ def _sum_paths(ends: Array, strengths: Array, n: int, n_jobs: int | None, seed: 
     graph = sp.csr_array((np.tile(lengths, 2), places), shape=(n, n))
     _, component = connected_components(graph, directed=False)
     sizes = np.bincount(component, minlength=1)
+    if (sizes > EXACT_NODES).any():
+        warnings.warn(
+            f"A connected component has more than {EXACT_NODES:,} columns: closeness and betweenness are estimated "
+            f"from the paths of up to {SOURCES:,} of them.",
+            UserWarning,
+            stacklevel=4,
+        )
     sources = _draw_sources(component, sizes, seed)
     total = np.zeros((2, n))
     with Threads(n_jobs) as engine:
@@ -263,7 +198,7 @@ def _sum_paths(ends: Array, strengths: Array, n: int, n_jobs: int | None, seed: 
     scale = np.where(drawn > 0, sizes[component] / np.maximum(drawn, 1), 0.0)
     mean = np.divide(total[0], used, out=np.ones(n), where=total[0] > 0)
     closeness = np.where(reachable > 0, reachable / max(n - 1, 1) / mean, 0.0)
-    return closeness, scale * total[1] / 2, bool((sizes > EXACT_NODES).any())  # a path is found from both of its ends
+    return closeness, scale * total[1] / 2  # a path is found from both of its ends
 
 
 def _draw_sources(component: Array, sizes: Array, seed: int) -> Array:
@@ -303,7 +238,8 @@ def find_communities(n_nodes: int, ends: np.ndarray, weights: np.ndarray) -> np.
     while True:
         found, number = np.unique(_move(graph), return_inverse=True)
         if len(found) == graph.shape[0]:
-            return _by_size(label)
+            _, first, number, count = np.unique(label, return_index=True, return_inverse=True, return_counts=True)
+            return np.argsort(np.lexsort((first, -count)))[number]
         label = number[label]
         # Communities become nodes; the weights within a community become a loop, which counts in its degree.
         member = sp.csr_array((np.ones(len(number)), (np.arange(len(number)), number)))
@@ -338,8 +274,3 @@ def _move(graph: sp.csr_array) -> list[int]:
         if not moved:
             break
     return home
-
-
-def _by_size(label: np.ndarray) -> np.ndarray:
-    _, first, number, count = np.unique(label, return_index=True, return_inverse=True, return_counts=True)
-    return np.argsort(np.lexsort((first, -count)))[number]

@@ -23,7 +23,7 @@ from markupsafe import Markup
 from sklearn.utils.validation import check_is_fitted
 
 import sparsefield
-from sparsefield.analysis.centrality import find_centrality
+from sparsefield.analysis.centrality import measure_columns
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
 from sparsefield.analysis.feature_sentences import list_features
 from sparsefield.analysis.metrics import (
@@ -305,27 +305,27 @@ def _features(field: Field, intervals: WeightIntervals) -> dict[str, Any]:
 
 def _centrality(network: Network, rings: Mapping[str, float]) -> dict[str, Any]:
     """Return the measures of the strongest columns."""
-    measured = find_centrality(network, "auto", paths=network.n_variables <= MOST_WITH_PATHS)
+    measured = measure_columns(network, "auto", paths=network.n_variables <= MOST_WITH_PATHS)
     measures = {
-        "neighbors": (0, measured.degree),
-        "strength": (2, measured.strength),
-        "expected influence": (2, measured.expected_influence),
-        "closeness": (3, measured.closeness),
-        "betweenness": (1, measured.betweenness),
-        "bridge strength": (2, measured.bridge_strength),
+        "neighbors": (0, "degree"),
+        "strength": (2, "strength"),
+        "expected influence": (2, "expected_influence"),
+        "closeness": (3, "closeness"),
+        "betweenness": (1, "betweenness"),
+        "bridge strength": (2, "bridge_strength"),
     }
-    known = {name: part for name, part in measures.items() if part[1] is not None}
-    order = np.lexsort((np.arange(len(measured.names)), -measured.strength))[:MAX_COLUMNS].tolist()
+    known = {head: (digits, measured[name]) for head, (digits, name) in measures.items() if name in measured}
+    names, strength = measured["column"], measured["strength"]
     rows = [
-        (measured.names[k], [(float(values[k]) if np.isfinite(values[k]) else None, d) for d, values in known.values()])
-        for k in order
-        if measured.degree[k] > 0
+        (names[k], [(float(values[k]) if np.isfinite(values[k]) else None, d) for d, values in known.values()])
+        for k in np.argsort(-strength, kind="stable")[:MAX_COLUMNS].tolist()
+        if measured["degree"][k] > 0
     ]
     return {
         "heads": list(known),
         "rows": rows,
         "rings": rings,
-        "most": float(measured.strength.max(initial=0.0)) or 1.0,
+        "most": float(strength.max(initial=0.0)) or 1.0,
     }
 
 
