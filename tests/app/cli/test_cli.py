@@ -422,8 +422,8 @@ def test_rare_options_are_parameters_of_the_estimator(run, csv: Path, tmp_path: 
     )
     run(*fit, "--set", "solve.tol=1").one_error("there is no option 'solve'; names are read, induction, objective")
     run(*fit, "--set", "read.sep=;").one_error("write read.NAME=VALUE; names are missing_only,", "separator, encoding")
-    run(*fit, "--set", "l2").one_error("write l2=VALUE. Strength of the L2 penalty")
-    run(*fit, "--set", "solver.tol").one_error("write solver.tol=VALUE. An optimization ends when the objective")
+    run(*fit, "--set", "l2").one_error("write l2=VALUE; the value is ")
+    run(*fit, "--set", "solver.tol").one_error("write solver.tol=VALUE; the value is ")
     run("info", tmp_path / "m", "--set", "l2=1").one_error("--set")
     assert not (tmp_path / "m").exists()
 

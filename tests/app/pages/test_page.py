@@ -9,6 +9,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -139,7 +140,7 @@ def test_stability_and_intervals_are_in_the_table_of_features(field: MarkovField
     stable = copy.copy(field)
     stable.field_ = replace(field.field_, record=record)
     strongest = list_features(field.field_)[0].name
-    page = make_page(stable, intervals={strongest: (0.25, 2.5)})
+    page = make_page(stable, intervals=SimpleNamespace(by_feature={strongest: (0.25, 2.5)}))
     assert 'id="stability"' in page
     assert page.count(">95%<") == len(field.field_.features)
     assert "+0.25 to +2.50" in page

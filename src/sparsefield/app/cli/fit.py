@@ -46,12 +46,6 @@ CHECKED_MEASURES = {
 }
 """Heading and format of the scores of held-out cells: those of states, and that of numbers."""
 
-READING_HINT = (
-    "l1 was selected for predictions, which keeps many weak edges: for a network to read, add "
-    "--selection ebic --refit yes."
-)
-"""What is printed below a field that was selected by held-out cells."""
-
 MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rate": "error", "rmse": "RMSE / SD"}
 MOST_COLUMNS = 50
 """Number of columns that are shown one by one."""
@@ -176,8 +170,6 @@ def _describe_fit(
     yield f"Learned {describe_size(field.field_)}; {steps}{', converged' if record.converged else ''}."
     if not record.converged:
         yield describe_convergence(field.field_, field.get_params())
-    if record.evidence is None and record.criterion == "heldout" and not (record.refit or nothing):
-        yield READING_HINT
     if checked is not None:
         yield from _describe_check(checked, dataset.names, auto=field.l1 == "auto")
 

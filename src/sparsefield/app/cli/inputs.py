@@ -110,16 +110,13 @@ class ColumnOptions:
 
 @dataclass(frozen=True)
 class NamedColumns:
-    """What the options say about the columns of a table."""
+    """What the options say about the columns of a table; kinds are those of `find_kinds`."""
 
     identifiers: list[str]
     observed: list[str]
     kinds: dict[str, str]
-    """{column: kind, scores of a numeric column, or the labels of an ordinal column such as "low<medium<high"}"""
     weight: str | None = None
-    """The column with the weights of the rows."""
     group: str | None = None
-    """The column whose values say which rows belong together."""
 
     @property
     def not_learned(self) -> list[str]:
@@ -154,17 +151,14 @@ class InputData:
     unchecked: str = ""
     """The reason why no cells can be held out to check a field, or empty."""
     weight: Any = None
-    """Weights of the rows, (rows,), or None."""
-    book: Codebook | None = None
-    """The codebook of a table that was read into memory."""
     groups: Any = None
-    """Values of the column of --group, or None."""
+    """Values of the columns of --weight and --group, (rows,), or None."""
+    book: Codebook | None = None
     names: tuple[str, ...] = ()
     """Names of the columns of a sparse matrix, or none for x0, x1, ..."""
     named: NamedColumns | None = None
-    """What the options say about the columns of one table."""
     format: FileFormat = PLAIN
-    """The format of the file of one table."""
+    """What the options say about the columns of one table, and the format of its file."""
 
     @property
     def roles(self) -> dict[str, Any]:
@@ -197,22 +191,14 @@ def read_data(
         return _read_matrix(data, columns, weight or group)
     source = read_source(data, reading)
     note_format(data, source.format)
-    named = columns.find(source.table.columns, weight, group)
+    columns.find(source.table.columns, weight, group)
     weights = None if weight is None else read_weights(source.table, weight)
+    groups = None if group is None else source.table[group]
     table, book, named = describe_columns(source, columns, weight=weight, group=group)
     _print_notes(table, book, named.kinds)
-    return InputData(
-        table.drop([*named.not_learned, *book.left_out]),
-        named.observed,
-        named.kinds or "auto",
-        table.height,
-        [data],
-        weight=weights,
-        book=book,
-        groups=None if group is None else source.table[group],
-        named=named,
-        format=source.format,
-    )
+    about = {"weight": weights, "groups": groups, "book": book, "named": named, "format": source.format}
+    X = table.drop([*named.not_learned, *book.left_out])
+    return InputData(X, named.observed, named.kinds or "auto", table.height, [data], **about)
 
 
 def note_format(data: Path, file_format: FileFormat) -> None:
@@ -295,28 +281,26 @@ def describe_columns(
 
     chosen = given_kinds(named.kinds, source.table.columns)
     table = _with_numbers(source, [name for name, kind in chosen.items() if kind.kind == "numeric"])
-    kept = {*named.observed, *named.kinds}
-    if columns.top_levels is not None:  # before the inspection, which might find that they are identifiers
-        text = [name for name in kept if named.kinds.get(name, "nominal") == "nominal"]
-        table = group_levels(table, text, columns.top_levels)
+    kept, most = {*named.observed, *named.kinds}, columns.top_levels
+    if most is not None:  # before the inspection, which might find that they are identifiers
+        table = group_levels(table, [name for name in kept if named.kinds.get(name, "nominal") == "nominal"], most)
     book = inspect(table.drop(named.not_learned), source=about, decimal=source.format.decimal or ".")
-    entries = []
-    for entry in book.columns:
-        answered = FINDINGS_OF_KIND if entry.name in chosen else ()
-        answered += ("many levels",) if columns.top_levels is not None else ()
-        entries.append(
-            replace(
-                entry,
-                kind=chosen[entry.name].kind if entry.name in chosen else entry.kind,
-                left_out="" if entry.name in kept else entry.left_out,
-                findings=tuple(finding for finding in entry.findings if finding.type not in answered),
-            )
+    answered = dict.fromkeys(chosen, FINDINGS_OF_KIND)
+    levels = () if most is None else ("many levels",)
+    entries = tuple(
+        replace(
+            entry,
+            kind=chosen[entry.name].kind if entry.name in chosen else entry.kind,
+            left_out="" if entry.name in kept else entry.left_out,
+            findings=tuple(f for f in entry.findings if f.type not in (*answered.get(entry.name, ()), *levels)),
         )
-    book = replace(book, columns=tuple(entries))
+        for entry in book.columns
+    )
+    book = replace(book, columns=entries)
     _refuse(book, kept)
-    if columns.top_levels is not None:
+    if most is not None:
         others = [entry.name for entry in entries if entry.name not in kept and not entry.left_out]
-        table = group_levels(table, others, columns.top_levels)
+        table = group_levels(table, others, most)
     return table, book, named
 
 
@@ -351,18 +335,16 @@ def group_levels(table: pl.DataFrame, names: Sequence[str], most: int) -> pl.Dat
 
     from sparsefield.app.tables.fill import OTHER_LEVEL
 
-    columns = []
+    grouped = []
     for name in names:
-        column = table[name]
-        if column.dtype not in (pl.String, pl.Categorical):  # an Enum is ordered
+        if table[name].dtype not in (pl.String, pl.Categorical):  # an Enum is ordered
             continue
-        column = column.cast(pl.String)
-        levels = column.drop_nulls().alias("level")
-        counts = levels.value_counts(name="rows").sort("rows", "level", descending=[True, False])
-        if counts.height > most:
-            frequent = column.is_in(counts["level"].head(most).to_list())
-            columns.append(column.set(~frequent, OTHER_LEVEL))  # a null is neither
-    return table.with_columns(columns)
+        column = table[name].cast(pl.String)
+        counts = column.alias("level").drop_nulls().value_counts(name="rows")
+        kept = counts.sort("rows", "level", descending=[True, False])["level"].head(most).to_list()
+        if len(kept) < counts.height:
+            grouped.append(column.set(~column.is_in(kept), OTHER_LEVEL))  # a null is neither
+    return table.with_columns(grouped)
 
 
 def _refuse(book: Codebook, named: set[str]) -> None:
@@ -370,16 +352,15 @@ def _refuse(book: Codebook, named: set[str]) -> None:
     from sparsefield.data.schema_learning import is_identifier
 
     problems = []
-    for entry in book.columns:
-        if entry.name in named and not entry.n_values:
+    for entry in (entry for entry in book.columns if entry.name in named):
+        if not entry.n_values:
             problems.append(f"column {entry.name!r} has no values at all")
-        elif entry.name in named and entry.kind != "numeric" and is_identifier(entry.n_distinct, entry.n_values):
+        elif entry.kind != "numeric" and is_identifier(entry.n_distinct, entry.n_values):
             values = f"{entry.n_distinct:,} different values in {entry.n_values:,} cells"
             problems.append(f"column {entry.name!r} has {values}")
     if problems:
         text = "; ".join(problems)
-        remedy = "group its values (--top-levels 20), or leave it out (--id)."
-        raise DataError(f"{text[:1].upper()}{text[1:]}: {remedy}")
+        raise DataError(f"C{text[1:]}: group its values (--top-levels 20), or leave it out (--id).")
     if len(book.left_out) == len(book):
         raise DataError(f"No column can be learned: {_left_out(book)}; name those to keep with --nominal or --numeric.")
 

@@ -216,7 +216,7 @@ class LearningOptions:
             "--set",
             metavar="NAME=VALUE",
             help="Any other option, by its name in Python, such as l2=0.5, solver.tol=1e-8, induction.threshold=0.1 or "
-            "missing=mean-field; a name without a value prints what it means. Also how a file is read, where this is "
+            "missing=mean-field; a name without a value prints its value. Also how a file is read, where this is "
             f"not found out: {READ_NAMES}. May be repeated.",
         ),
     ] = None
@@ -233,28 +233,25 @@ class LearningOptions:
         parameters += [setting for setting in _split_settings(self.settings) if setting.part != READ]
         problems = []
         for setting in parameters:
-            rule = RULES.get(setting.name.rpartition(".")[2])
+            name = setting.name.rpartition(".")[2]
+            rule = RULES.get(name)
             if setting.part not in known:
                 names = ", ".join([READ, *known])
                 problems.append(f"{setting.option}: there is no option {setting.part!r}; names are {names}.")
             elif setting.text and rule is not None and not rule.accepts(parse_value(setting.text)):
                 wanted = re.sub(r"\bTrue\b", "yes", re.sub(r"\bFalse\b", "no", rule.wanted))
-                name = setting.name.rpartition(".")[2]
                 problems.append(f"{setting.option}: {name} must be {wanted}, got {setting.text!r}.")
-        if problems:
-            raise DataError(" ".join(problems))
+        _refuse(problems)
         return parameters
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A value that the command line gives to a parameter."""
+    """A text for a parameter, which has its name in Python such as ``"solver.tol"``, and the words to say so."""
 
     name: str
-    """Name in Python, with the object that it belongs to: ``"l1"`` or ``"solver.tol"``."""
     text: str
     option: str
-    """The words of the command line, for messages."""
 
     @property
     def part(self) -> str:
@@ -303,9 +300,13 @@ def _reading_options(missing: Sequence[str] | None, words: Sequence[str] | None,
             values[name] = parse_value(setting.text)
         else:
             values[name] = _split_words([setting.text]) if name.startswith("missing") else setting.text
+    _refuse(problems)
+    return FileFormat(**values)
+
+
+def _refuse(problems: Sequence[str]) -> None:
     if problems:
         raise DataError(" ".join(problems))
-    return FileFormat(**values)
 
 
 def _split_words(words: Iterable[str]) -> tuple[str, ...]:
@@ -344,7 +345,7 @@ def _apply(field: AnyField, settings: Sequence[Setting]) -> None:
             owner, listed = part.replace("__", "."), ", ".join(names) or "none"
             problems.append(f"{setting.option}: {owner} has no option {name!r}; its options are: {listed}.")
         elif not setting.text:
-            problems.append(f"{setting.option}: write {setting.name}=VALUE. {_describe(field, part, name)}")
+            problems.append(f"{setting.option}: write {setting.name}=VALUE; the value is {known[key]!r}.")
         else:
             is_float = isinstance(known[key], float) or (key in EVERYDAY and "float" in str(EVERYDAY[key].type))
             field.set_params(**{key: float(value) if is_float and type(value) is int else value})
@@ -352,16 +353,7 @@ def _apply(field: AnyField, settings: Sequence[Setting]) -> None:
         check_parameters(field)
     except ValueError as error:
         problems.append(str(error))
-    if problems:
-        raise DataError(" ".join(problems))
-
-
-def _describe(field: AnyField, part: str, name: str) -> str:
-    """Return what a parameter means: its help, or the entry of the docstring of its option object."""
-    if not part:
-        return next(option.metadata.get("help", "") for option in fields(FieldParameters) if option.name == name)
-    entry = re.search(rf"^{name} : .*\n((?:    .*\n?)+)", getdoc(field.resolve(part)) or "", re.MULTILINE)
-    return " ".join(entry.group(1).split()) if entry else ""
+    _refuse(problems)
 
 
 def _parse_latent(words: list[str] | None) -> dict[str, int] | None:

@@ -11,7 +11,17 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.network import Network, Subgraph
-from sparsefield.app.pages.groups import GREY, GROUP_COLORS, INK, NEUTRAL, SIGN_COLORS, WHITE, Groups, find_groups
+from sparsefield.app.pages.groups import (
+    DARK_COLORS,
+    GREY,
+    GROUP_COLORS,
+    INK,
+    NEUTRAL,
+    SIGN_COLORS,
+    WHITE,
+    Groups,
+    find_groups,
+)
 from sparsefield.app.pages.layout import MIN_GROUPED, arrange, layout_nodes
 from sparsefield.app.pages.names import list_some, shorten_all, visible, wrap_name
 from sparsefield.errors import DataError
@@ -237,24 +247,15 @@ def _draw_nodes(ax: Axes, part: Subgraph, places: np.ndarray, circles: _Circles,
         radius, color = float(circles.radii[k]), groups.color(groups.of(node))
         ax.add_patch(Circle((x, y), radius, fc=color, ec=WHITE, lw=0.9, zorder=2.6))
         if circles.inside[k]:
-            look = {"fontsize": circles.inside_size[k] * POINTS_PER_PIXEL, "color": text_on(color)}
+            look = {
+                "fontsize": circles.inside_size[k] * POINTS_PER_PIXEL,
+                "color": WHITE if color in DARK_COLORS else INK,
+            }
             ax.text(x, y, circles.lines[k][0], ha="center", va="center", zorder=5, **look)
             continue
         for row, line in enumerate(circles.lines[k]):
             below = radius + circles.font_size * (0.75 + 1.12 * row)
             _text(ax, x, y + below, line, circles.font_size, INK, zorder=5)
-
-
-def text_on(color: str) -> str:
-    """Return the color of text on an area: dark on light ones, white on others."""
-    return INK if luminance(color) > 0.2 else WHITE
-
-
-def luminance(color: str) -> float:
-    """Return the relative luminance of a color as WCAG 2 defines it, from 0 to 1."""
-    shares = [int(color[k : k + 2], 16) / 255 for k in (1, 3, 5)]
-    linear = [(value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4) for value in shares]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def _plain(text: str) -> str:

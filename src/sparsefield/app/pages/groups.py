@@ -27,6 +27,9 @@ GROUP_COLORS = (
 )  # fmt: skip
 """Colors of groups of nodes, the largest group first; none is close to the colors of edges. Further groups are gray."""
 
+DARK_COLORS = frozenset({"#aa4499", "#1f7d3d", "#a23b6f", "#7568b8"})
+"""Those on which white text can be read better than dark text."""
+
 MAX_EDGES = 200_000
 """Edges that communities are found from, the strongest ones: more would take too long."""
 

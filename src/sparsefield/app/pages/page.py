@@ -54,9 +54,6 @@ from sparsefield.errors import count
 from sparsefield.estimators import FieldEstimator
 from sparsefield.model import Field
 
-WeightIntervals = Mapping[str, tuple[float, float]]
-"""{name of a feature: (lower end, upper end)}"""
-
 MAX_FEATURES, MAX_COLUMNS = 200, 400
 """Features and columns of the tables."""
 
@@ -76,7 +73,7 @@ def write_report(
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
-    intervals: ConfidenceIntervals | WeightIntervals | None = None,
+    intervals: ConfidenceIntervals | None = None,
 ) -> None:
     """Write one HTML file about the field, which works offline.
 
@@ -89,9 +86,7 @@ def write_report(
     path : where to write it
     title : str
         By default the name of the data.
-    intervals : `ConfidenceIntervals`, or {name of a feature: (lower end, upper end)}
-        Intervals of weights, which are drawn as whiskers. A feature has a name such as ``"rain=1 & wet=1"``;
-        `sparsefield.analysis.feature_sentences.list_features` lists all names.
+    intervals : intervals of weights, which are drawn as whiskers
     """
     page = make_page(field, X, title=title, intervals=intervals)
     write_atomically(Path(path), page.encode())
@@ -102,7 +97,7 @@ def make_page(
     X: Any = None,
     *,
     title: str | None = None,
-    intervals: ConfidenceIntervals | WeightIntervals | None = None,
+    intervals: ConfidenceIntervals | None = None,
     server: Mapping[str, Any] | None = None,
 ) -> str:
     """Return the page about a fitted estimator; ``server`` is what the page may ask of one, if it is served."""
@@ -116,7 +111,6 @@ def make_page(
     known = source_of(field.record.source)
     title = title or ("" if known is None else Path(known.file).stem) or f"A {type(estimator).__name__}"
     lines, warning = _findings(field, scored)
-    by_feature = intervals.by_feature if isinstance(intervals, ConfidenceIntervals) else intervals or {}
     shares = {} if scored is None else dict(zip(scored.sample.layout.tables, scored.sample.tables, strict=True))
     document = describe_network(network, groups, rings, {name: DataShares(table) for name, table in shares.items()})
     return render_page(
@@ -130,7 +124,7 @@ def make_page(
         warning=warning,
         columns=None if scored is None else _columns(network, scored),
         quality=None if scored is None or not scored.scores else _quality(field, scored),
-        features=_features(field, by_feature),
+        features=_features(field, {} if intervals is None else intervals.by_feature),
         groups=groups,
         centrality=_centrality(network, rings),
         stability=describe_stability(field, list_features(field)) if field.record.stability else [],
@@ -260,19 +254,17 @@ def _quality(field: Field, scored: ScoredRows) -> dict[str, Any]:
     used, source = scored.sample.n_rows, f"The data have {count(scored.n_rows, 'row')}"
     source += f", of which {used:,} evenly spaced ones are used" if used < scored.n_rows else ""
     if not field.record.is_learned:
-        source += ", of which none was used in training: the weights of the field were given."
+        source += "; the weights of the field were given."
     elif _are_training_rows(field, scored):
         source += (
-            ", as many as the field was learned from, so they are probably the training rows: the scores show how well "
-            "the field fits them, not how well it predicts new ones. For that, see the gain of held-out values at the "
-            "top, or run “sparsefield evaluate”."
+            ", as many as the field was learned from, so they probably are the same: scores show how well the field "
+            "fits them, not how well it predicts new ones. See the held-out gain, or run “sparsefield evaluate”."
         )
     else:
-        learned = f"{field.record.n_rows:,}"
-        source += f"; the field was learned from {learned}. The scores are those of new rows if none is among these."
+        source += f"; the field was learned from {field.record.n_rows:,}. If these are others, scores are of new rows."
     known = source_of(field.record.source)
     if known is not None and known.weight is not None:
-        source += f" The field was learned with the row weights of “{known.weight}”; here rows count once."
+        source += f" The fit had the row weights of “{known.weight}”; here rows count once."
     points = [
         {"belief": belief / n, "share": (share := true / n), "error": math.sqrt(share * (1 - share) / n)}
         for n, belief, true in curve.T.tolist()
@@ -289,7 +281,7 @@ def _quality(field: Field, scored: ScoredRows) -> dict[str, Any]:
     }
 
 
-def _features(field: Field, intervals: WeightIntervals) -> dict[str, Any]:
+def _features(field: Field, intervals: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
     """Return the strongest features with their weights, intervals and stability."""
     features = list_features(field, MAX_FEATURES)
     ends = [abs(end) for feature in features for end in intervals.get(feature.name, ())]

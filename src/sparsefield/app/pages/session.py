@@ -18,7 +18,6 @@ from sparsefield.app.pages.cells import (
     DataShares,
     TableRows,
     beliefs_by_column,
-    code_of,
     find_variable,
     group_states,
     is_known,
@@ -29,7 +28,7 @@ from sparsefield.app.pages.cells import (
 from sparsefield.app.pages.page import make_page
 from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.data.schema import Label, Variable
-from sparsefield.data.table import Table, rebuild_table
+from sparsefield.data.table import Table
 from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
 from sparsefield.estimators.compiled_rows import compile_densely, infer_cells, infer_missing
@@ -179,23 +178,9 @@ class Session:
         """Return beliefs {column: (states,)} about a row in which only the evidence has values."""
         model = self._with_method(method)
         with collect_warnings() as lines:
-            marginals = infer_missing(model, Dataset.single(self._one_row(dict(evidence))))
+            marginals = infer_missing(model, Dataset.single(self._compile_row(dict(evidence))))
         beliefs = beliefs_by_column(model.field_.schema, marginals.values[0])
         return {name: belief[0] for name, belief in beliefs.items()}, marginals.methods, tuple(lines)
-
-    @cached_property
-    def _empty_row(self) -> Table:
-        return self._compile_row({})
-
-    def _one_row(self, values: Mapping[str, Any]) -> Table:
-        """Return a table of one row; without covariates its codes are put into an empty row, which is much faster."""
-        schema = self.model.field_.schema
-        if schema.observed:
-            return self._compile_row(values)
-        codes = self._empty_row.codes().copy()
-        for name, value in values.items():
-            codes[schema.index_of_name[name], 0] = code_of(self._variable(name), value)
-        return rebuild_table(self._empty_row, codes, np.zeros(1, dtype=np.int64), schema.n_columns)
 
     def _compile_row(self, values: Mapping[str, Any]) -> Table:
         """Return a table of one row from an array, since reading a frame of ten thousand columns takes a minute."""
