@@ -54,6 +54,10 @@ class OtherTableWarning(UserWarning):
     """The table is not the one that the field was learned from."""
 
 
+class DeviceWarning(UserWarning):
+    """There is no GPU that can be used; the fit runs on the CPU."""
+
+
 class CheckpointWarning(UserWarning):
     """The state of a fit could not be saved; the fit goes on."""
 

@@ -143,7 +143,8 @@ RULES: dict[str, Rule] = {
     "stages": choice(1, 2),
     "checkpoint": attributes("None or the path of a folder", (str,), ("__fspath__",)),
     "engine": attributes(
-        "None, a distributed.Client, or the address of a Dask scheduler such as 'dask://host:8786'",
+        "None, 'cuda' or another name of a device, a distributed.Client, or the address of a Dask scheduler such as "
+        "'dask://host:8786'",
         (str,),
         ("scheduler_info",),
     ),

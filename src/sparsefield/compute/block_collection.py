@@ -134,6 +134,9 @@ class BlockCollection(ABC):
 class Engine(ABC):
     """An engine decides where blocks are kept and processed; use it as a context manager."""
 
+    device: Any = None
+    """The device of torch on which an objective is evaluated, if any."""
+
     @abstractmethod
     def __enter__(self) -> Engine: ...
 

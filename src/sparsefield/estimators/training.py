@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 import sparsefield
 from sparsefield import config
 from sparsefield.compute import Engine, Threads
+from sparsefield.compute.torch_engine import is_device, open_engine
 from sparsefield.data import Dataset, as_array, as_source, deduplicate_rows
 from sparsefield.errors import DataError, interrupts_as_such
 from sparsefield.estimators.compiled_rows import threads_for
@@ -77,6 +78,9 @@ def _contradictions(estimator: FieldEstimator, parts: Mapping[str, Any]) -> Iter
     if estimator.penalty == "group" and (order > 2 or not rule.supports_groups):
         which = f"max_order={order}" if order > 2 else f"induction={rule.name!r}"
         yield f"penalty='group' selects edges, not {which}: use penalty='l1'."
+    if is_device(device := parts["solver"].engine) and (order > 2 or not objective.runs_on_devices):
+        which = f"max_order={order}" if order > 2 else f"objective={objective.name!r}"
+        yield f"Solver(engine={device!r}) (--gpu) is for pairs by objective='pl', not for {which}: leave engine out."
     if order > 2 and not rule.supports_conjunctions:
         yield f"max_order={order} needs induction='cfi' or 'grafting', got {rule.name!r}."
 
@@ -123,10 +127,12 @@ def read_groups(estimator: FieldEstimator, groups: Any, n_rows: int) -> np.ndarr
 
 
 def fit_engine(estimator: FieldEstimator, dataset: Dataset) -> Engine:
-    """Return the engine of a fit: the cluster that the solver names, or this machine."""
+    """Return the engine of a fit: the cluster or device that the solver names, or this machine."""
     cluster = estimator.resolve("solver").engine
     if cluster is None:
         return threads_for(estimator, dataset)
+    if is_device(cluster):
+        return open_engine(cluster, estimator.n_jobs)
     from sparsefield.compute.dask_engine import DaskEngine
 
     return DaskEngine(cluster, estimator.n_jobs)

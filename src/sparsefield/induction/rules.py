@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -40,6 +40,9 @@ from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.likelihood_evaluator import likelihood_factors
 from sparsefield.objectives.objective import PairQuery
 from sparsefield.options import OptionObject
+
+if TYPE_CHECKING:
+    from sparsefield.objectives.torch_evaluator import DeviceTable
 
 
 class InductionRule(OptionObject, ABC):
@@ -84,6 +87,14 @@ class InductionRule(OptionObject, ABC):
         """Return the pairs of a sparse table that the rule proposes; an edge of binary variables is one pair."""
         # Signals are those of cells that are 1, and large; baseline errors and signals cost nothing to keep.
         return score_sparse_pairs(factors, factors.layout, self.thresholds[0], query.l1, query.known, query.limit)
+
+    def score_on_device(self, table: DeviceTable, query: PairQuery) -> Proposals:
+        """Return the pairs of a table on a device whose gradient exceeds l1, by scores of all pairs, as in Full-L1."""
+        proposals = Proposals(*table.pairs_above(query, exact=self.thresholds == (0.0, 0.0)))
+        if query.limit is None or len(proposals) <= query.limit or query.edges is None:
+            return proposals if query.limit is None else best_proposals(proposals, query.limit)
+        place = len(proposals) - query.limit
+        return proposals.take(np.flatnonzero(proposals.score >= np.partition(proposals.score, place)[place]))
 
     def score_covariates(self, factors: CovariateGradientFactors, query: PairQuery) -> Proposals:
         """Return the pairs of labels that the rule proposes, and all pairs of a label and a covariate."""

@@ -28,6 +28,8 @@ class Objective(OptionObject, ABC):
     """Whether the loss is that of whole rows, from which missing cells are summed out."""
     supports_completions: ClassVar[bool] = True
     """Whether missing cells may be completed by `EM`."""
+    runs_on_devices: ClassVar[bool] = False
+    """Whether an engine may have a device of torch."""
 
     @abstractmethod
     def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:

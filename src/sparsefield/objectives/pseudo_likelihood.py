@@ -38,14 +38,18 @@ class PseudoLikelihood(CellObjective):
 
     name = "pl"
     is_pseudo_likelihood = True
-    by_regressions = True
+    by_regressions = runs_on_devices = True
 
     def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
         errors = np.empty((block.n_target_columns, block.n_rows))
         return regress(block, graph, theta, range(len(block.codes)), errors), errors, block.beliefs
 
     def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
-        """Return the problem of a table that is dense, with or without latent variables, sparse, or of covariates."""
+        """Return the problem of a table that is dense, with or without latent variables, sparse, or on a device."""
+        if engine.device is not None:
+            from sparsefield.objectives.torch_evaluator import TorchEvaluator
+
+            return TorchEvaluator(dataset, self, engine, missing)
         if dataset.layout.schemas[0].has_sparse_covariates:
             return CovariateEvaluator(dataset, engine)
         if any(table.cells is not None for table in dataset.tables):

@@ -69,8 +69,9 @@ class Solver(OptionObject):
     checkpoint : path, optional
         A folder where the state of the fit is saved, so that an interrupted fit can be continued.
     engine : None, `distributed.Client` or str
-        Where a fit runs: None is this machine; a client, or the address of a scheduler such as ``"dask://host:8786"``,
-        is a Dask cluster (extra ``cluster``). The optimum is the same. Inference always runs here.
+        Where a fit runs: None is this machine; ``"cuda"``, or ``"cuda:1"``, is a GPU (extra ``gpu``), ``"torch"`` the
+        same code on the CPU, and ``"auto"`` a GPU where there is one; a client, or the address of a scheduler such as
+        ``"dask://host:8786"``, is a Dask cluster (extra ``cluster``). The optimum is the same. Inference runs here.
     callbacks : `FitCallbacks`, optional
         Functions that are called during a fit: at each iteration, and at each point of a regularization path.
 

@@ -1,0 +1,112 @@
+"""Engine on a device of torch: a GPU, or the CPU by the same code. Needs the extra ``gpu``."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from sparsefield.compute.threads import Threads
+from sparsefield.errors import DataError, DeviceWarning
+
+DEVICES = "'cuda', 'cuda:1', 'torch' or 'auto'"
+"""Names of devices, for messages: the first GPU, another one, the CPU by the same code, or a GPU where there is one."""
+
+
+def is_device(name: Any) -> bool:
+    """Return whether the ``engine`` of a solver names a device of torch.
+
+    Examples
+    --------
+    >>> is_device("cuda:1"), is_device("auto"), is_device("dask://host:8786"), is_device(None)
+    (True, True, False, False)
+    """
+    return isinstance(name, str) and re.fullmatch(r"auto|torch|cuda(:\d+)?", name) is not None
+
+
+def import_torch() -> Any:
+    """Return the module torch, or raise a ValueError that says how to install it."""
+    try:
+        import torch  # pyright: ignore[reportMissingImports]
+    except (ImportError, OSError) as error:  # OSError: a library of the GPU's maker that does not load
+        reason = "" if isinstance(error, ModuleNotFoundError) else f" ({str(error).splitlines()[0]})"
+        raise ValueError(f"A GPU needs torch{reason}: pip install 'sparsefield[gpu]'.") from None
+    return torch
+
+
+def open_device(name: str) -> Any:
+    """Return the `torch.device` of an engine's name, after a trial that it works; otherwise raise a ValueError."""
+    torch = import_torch()
+    if name == "torch":
+        return torch.device("cpu")
+    name = "cuda" if name == "auto" else name
+    remedy = "use engine='torch' for the same code on the CPU, or leave engine (--gpu) out."
+    if not torch.cuda.is_available():
+        built = torch.version.cuda
+        with warnings.catch_warnings(record=True) as caught:  # torch warns about a driver that is too old
+            warnings.simplefilter("always")
+            try:
+                torch.cuda.init()
+                reason = "no GPU was found"
+            except (RuntimeError, AssertionError) as error:
+                reason = str([*(warning.message for warning in caught), error][0]).splitlines()[0].rstrip(". ")
+        built = "this torch was built without CUDA" if built is None else f"torch {torch.__version__}, {reason}"
+        raise ValueError(f"engine={name!r} cannot be used: {built}; {remedy}")
+    count, number = torch.cuda.device_count(), int(name.partition(":")[2] or 0)
+    if number >= count:
+        raise ValueError(f"engine={name!r} cannot be used: the GPUs here have the numbers 0 to {count - 1}; {remedy}")
+    device = torch.device("cuda", number)
+    try:
+        torch.ones(1, dtype=torch.float64, device=device).sum().item()
+    except RuntimeError as error:
+        raise ValueError(f"engine={name!r} cannot be used: {str(error).splitlines()[0]}; {remedy}") from None
+    return device
+
+
+def open_engine(name: str, n_jobs: int | None = None) -> Threads:
+    """Return the engine of a device's name; "auto" is the CPU's threads, with a warning, where there is no GPU."""
+    try:
+        return TorchEngine(open_device(name), n_jobs)
+    except ValueError as error:
+        if name != "auto":
+            raise
+        warnings.warn(f"The fit runs on the CPU: {error}", DeviceWarning, stacklevel=2)
+        return Threads(n_jobs)
+
+
+class TorchEngine(Threads):
+    """Threads of this process, and a device on which the loss, its gradient and all scores are computed.
+
+    Parameters
+    ----------
+    device : `torch.device`
+    n_jobs : threads for what the CPU does, such as draws of missing cells
+    """
+
+    def __init__(self, device: Any, n_jobs: int | None = None) -> None:
+        super().__init__(n_jobs)
+        self.device = device
+
+
+@contextmanager
+def memory_errors(device: Any, needed: float, what: str) -> Iterator[None]:
+    """Raise a DataError with figures where the memory of a device does not suffice; ``needed`` are bytes at least."""
+    torch = import_torch()
+    free = torch.cuda.mem_get_info(device)[0] + _reserved(torch, device) if device.type == "cuda" else float("inf")
+    try:
+        if needed > free:
+            raise torch.OutOfMemoryError
+        yield
+    except torch.OutOfMemoryError:
+        free = torch.cuda.mem_get_info(device)[0] + _reserved(torch, device)
+        raise DataError(
+            f"{what} take at least {needed / 2**30:.1f} GiB on {device}, of which {free / 2**30:.1f} GiB are free: use "
+            "fewer rows or columns, a larger l1, or leave engine (--gpu) out."
+        ) from None
+
+
+def _reserved(torch: Any, device: Any) -> int:
+    """Return the bytes that torch holds on a device and does not use."""
+    return torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

@@ -1,0 +1,453 @@
+"""Pseudo-likelihood on a device of torch, such as a GPU: gradients of all pairs are a product of two matrices.
+
+Rows are columns of one matrix in 64 bits, dense or stored sparsely before. The logits of all cells are the product of
+weights and columns, and the gradients of all pairs that of errors and columns (Eq. 13), so that exact scores of all
+candidates cost about as much as an evaluation, and no induction rule is needed to save them. Where the working set is a
+small share of all pairs, only its products are computed in an evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sparsefield.compute import BlockCollection, Engine, identity
+from sparsefield.compute.torch_engine import import_torch, memory_errors
+from sparsefield.data import Arcs, Dataset, Layout, Schema
+from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
+from sparsefield.errors import DataError
+from sparsefield.inference.method import InferenceMethod
+from sparsefield.model import Adjacency, compile_adjacency
+from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.objectives.dense_evaluator import CellObjective, DenseEvaluator, mean_and_variance
+from sparsefield.objectives.objective import PairQuery
+from sparsefield.objectives.training_rows import EM
+
+Tensor = Any
+"""A `torch.Tensor`: torch is imported only where a device is used."""
+
+MATRIX_SHARE = 1 / 256
+"""Share of all pairs that are arcs, above which a product of whole matrices is faster than products of single columns:
+a GPU has about this many operations in a matrix product for each number that it reads."""
+
+TILE_NUMBERS = 2**28
+"""Numbers of a tile of the matrices that are computed at a time (2 GiB)."""
+
+
+def send(array: np.ndarray, device: Any) -> Tensor:
+    """Return an array on a device."""
+    return import_torch().from_numpy(np.require(array, requirements=["C", "W"])).to(device)
+
+
+class Coded(NamedTuple):
+    """Variables of a tile that have the same numbers of states and of columns, some of which are no binary ones."""
+
+    columns: Tensor
+    """(variables, columns): among those of the tile."""
+    values: Tensor | None
+    """(variables, states, columns): see `Coding`; None where column k is the indicator of state k."""
+    log_base: Tensor
+    """(variables, states, 1)"""
+
+
+class Tile(NamedTuple):
+    """Consecutive variables, whose errors are computed together."""
+
+    columns: slice
+    coded: Sequence[Coded]
+    """Empty where all variables are binary."""
+    binary: Tensor | None
+    """Columns of binary variables among those of the tile; None for all of them."""
+
+
+class DeviceArcs(tuple[Adjacency, ...]):
+    """The adjacency of a table, and its arcs on a device, sorted by target and source."""
+
+    source: Tensor
+    offsets: Tensor
+    """(states + 1,)"""
+    parameter: Tensor
+    """(arcs,): index into theta."""
+    places: Tensor
+    """(arcs,): position in a matrix (states, columns)."""
+    of_feature: Tensor
+    """(2, features): the arcs of each feature; the number of arcs where it has one only."""
+    weights: Tensor | None
+    """Memory for a matrix (states, columns) of weights; None where arcs are few."""
+
+    @classmethod
+    def of(cls, layout: Layout, arcs: Arcs, device: Any) -> DeviceArcs:
+        """Return the arcs of features of two columns."""
+        torch, self = import_torch(), cls(compile_adjacency(layout, arcs))
+        offsets, source, feature, n = self[0].arc_offsets, self[0].arc_source, self[0].arc_feature, len(arcs.feature)
+        self.source, self.offsets, self.parameter = (send(part, device) for part in (source, offsets, feature))
+        target = torch.repeat_interleave(torch.diff(self.offsets), output_size=n)
+        self.places = target * layout.n_columns + self.source
+        by_feature, order = torch.sort(self.parameter, stable=True)
+        first = torch.ones(n, dtype=torch.bool, device=device)
+        first[1:] = by_feature[1:] != by_feature[:-1]
+        starts = torch.nonzero(first)[:, 0]
+        last = torch.cat([starts[1:], starts.new_full((min(n, 1),), n)]) - 1
+        self.of_feature = torch.stack([order[starts], torch.where(last > starts, order[last], n)])
+        size = layout.n_target_columns * layout.n_columns
+        self.weights = torch.zeros(size, dtype=torch.float64, device=device) if n > MATRIX_SHARE * size else None
+        return self
+
+
+class DeviceTable:
+    """The rows of a table on a device, and the errors of the last evaluation.
+
+    Attributes
+    ----------
+    values : (columns, rows), the coded columns
+    weight : (rows,)
+    observed : (targets, rows), as numbers; None where no cell is missing
+    errors : (target columns, rows), as in `EvaluatedBlock`
+    """
+
+    def __init__(self, layout: Layout, rows: BlockCollection, device: Any) -> None:
+        self._torch, self._layout, self._schema = import_torch(), layout, layout.schemas[0]
+        self._device, blocks = device, [part.block for part in rows.map(identity)]
+        self.sizes = [block.n_rows for block in blocks]
+        self.n_targets, self.n_columns, self.n_rows = layout.n_target_columns, layout.n_columns, sum(self.sizes)
+        needed = 8.0 * self.n_rows * (self.n_columns + 2 * self.n_targets)
+        self.memory = lambda: memory_errors(device, needed, f"{self.n_rows:,} rows x {self.n_columns:,} columns")
+        with self.memory():
+            self._upload(blocks)
+            self.errors = self._zeros(self.n_targets, self.n_rows)
+        self._products: Tensor | None = None
+        """Errors x columns (states, columns), where the last evaluation needed most of them."""
+
+    def _zeros(self, *shape: int) -> Tensor:
+        return self._torch.zeros(shape, dtype=self._torch.float64, device=self._device)
+
+    def _send(self, array: np.ndarray) -> Tensor:
+        return send(array, self._device)
+
+    def _upload(self, blocks: Sequence[Any]) -> None:
+        torch, coding = self._torch, self._schema.coding
+        self.values, self.weight = self._zeros(self.n_columns, self.n_rows), self._zeros(self.n_rows)
+        self.observed, self.constant, start = None, 0.0, 0
+        if any(len(getattr(block, "missing_rows", ())) for block in blocks):
+            self.observed = torch.ones(
+                (len(self._schema.targets), self.n_rows), dtype=torch.float64, device=self._device
+            )
+        for block in blocks:
+            here = slice(start, start + block.n_rows)
+            self.weight[here] = self._send(block.weight)
+            if hasattr(block, "codes"):
+                self.values[:, here] = self._send(block.beliefs)
+                if coding.log_base.any():
+                    log_base = np.append(coding.log_base, 0.0)[coding.state_offsets[:-1, None] + block.codes]
+                    self.constant += float((np.where(block.codes >= 0, log_base, 0.0) @ block.weight).sum())
+                if self.observed is not None:
+                    self.observed[:, here] = self._send((block.codes >= 0).astype(np.float64))
+            else:  # a sparse table, whose variables have no base measures
+                on = self._send(np.repeat(start + np.arange(block.n_rows), np.diff(block.offsets)))
+                self.values[self._send(block.columns.astype(np.int64)), on] = 1.0
+            start = here.stop
+
+    def moments(self, total_weight: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return the weighted mean and variance of each column, (columns,) each."""
+        sums, squares = self.values @ self.weight, self.values.square() @ self.weight
+        return mean_and_variance(sums.cpu().numpy(), squares.cpu().numpy(), np.array([total_weight]))
+
+    # -- one evaluation ----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _tiles(self) -> list[Tile]:
+        """Runs of variables, whose logits are in memory at a time."""
+        schema, tiles, first = self._schema, [], 0
+        ends = np.maximum(np.diff(schema.target_offsets), np.diff(schema.coding.state_offsets)).cumsum() * self.n_rows
+        while first < len(ends):
+            before = ends[first - 1] if first else 0
+            last = max(int(np.searchsorted(ends, before + TILE_NUMBERS, "right")), first + 1)
+            tiles.append(self._tile(schema, first, last))
+            first = last
+        return tiles
+
+    def _tile(self, schema: Schema, first: int, last: int) -> Tile:
+        coding, offsets, coded, send = schema.coding, schema.target_offsets, [], self._send
+        start, variables = int(offsets[first]), np.arange(first, last)
+        width, n_states = np.diff(offsets)[first:last], np.diff(coding.state_offsets)[first:last]
+        binary = coding.has_reference[first:last] & (width == 1)
+        sizes = np.where(binary | (width == 0), 0, n_states * (n_states.max(initial=0) + 1) + width)
+        for size in np.unique(sizes[sizes > 0]):
+            own = variables[sizes == size]
+            n, count = int(width[own[0] - first]), int(n_states[own[0] - first])
+            states = coding.state_offsets[own, None] + np.arange(count)
+            indicators = coding.indicator[states][..., None] == np.arange(n)
+            plain = np.array_equal(indicators, np.broadcast_to(np.eye(count, n), indicators.shape))
+            is_score = np.arange(n) < coding.n_scores[own, None]  # at most two
+            scores = coding.scores[states][..., np.minimum(np.arange(n), 1)]
+            values = None if plain else send(np.where(is_score[:, None], scores, indicators))
+            columns = send(offsets[own, None] - start + np.arange(n))
+            coded.append(Coded(columns, values, send(coding.log_base[states][..., None])))
+        which = send(offsets[variables[binary]] - start) if coded else None
+        return Tile(slice(start, int(offsets[last])), coded, which)
+
+    def evaluate(self, arcs: DeviceArcs, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the loss, its gradient (parameters,), and the variance of each target column, summed over rows."""
+        torch, parameters = self._torch, self._send(theta)
+        weights, found, self._products = parameters[arcs.parameter], [], None
+        if arcs.weights is not None:
+            arcs.weights[arcs.places] = weights
+        for tile in self._tiles:
+            logits = self._sums(arcs, weights, tile.columns)
+            logits += parameters[tile.columns, None]
+            found.append(self._set_errors(tile, logits))
+            del logits
+        losses, variances = zip(*found, strict=True) if found else ([self._zeros(1)], [self._zeros(0)])
+        results = torch.cat([sum(losses), *variances, self._gradient(arcs)]).cpu().numpy()
+        loss, variance, gradient = np.split(results, [1, 1 + self.n_targets])
+        return float(loss[0]) - self.constant, gradient, variance
+
+    def gradient(self, arcs: DeviceArcs) -> np.ndarray:
+        """Return the gradient (parameters,) of other features at the point of the last evaluation."""
+        return self._gradient(arcs).cpu().numpy()
+
+    def _sums(self, arcs: DeviceArcs, weights: Tensor, columns: slice) -> Tensor:
+        """Return the sums of weights x columns (target columns, rows) over the arcs of some target columns."""
+        if arcs.weights is not None:
+            return arcs.weights.view(self.n_targets, -1)[columns] @ self.values
+        first, last = arcs[0].arc_offsets[[columns.start, columns.stop]].tolist()
+        if first == last:
+            return self._zeros(columns.stop - columns.start, self.n_rows)
+        return self._torch.nn.functional.embedding_bag(
+            arcs.source[first:last], self.values, arcs.offsets[columns.start : columns.stop + 1] - first,
+            mode="sum", per_sample_weights=weights[first:last], include_last_offset=True,
+        )  # fmt: skip
+
+    def _set_errors(self, tile: Tile, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Set the errors of a tile, whose logits are overwritten; return its loss (1,) and variances (columns,)."""
+        torch, values, errors = self._torch, self.values[tile.columns], self.errors[tile.columns]
+        of_cells, loss = self.weight, self._zeros(1)
+        if self.observed is not None:
+            of_cells = self.observed[self._owner[tile.columns]] * self.weight
+        for group in tile.coded:
+            loss += self._set_coded(group, logits, errors, of_cells)
+        if tile.binary is None or len(tile.binary):
+            own, expected = (logits, errors) if tile.binary is None else (logits[tile.binary], None)
+            normalizers = own.abs().neg_().exp_().log1p_().add_(own.clamp(min=0.0))
+            own_weight = of_cells if tile.binary is None or of_cells.dim() == 1 else of_cells[tile.binary]
+            loss += normalizers.mul_(own_weight).sum()
+            expected = torch.sigmoid(own, out=expected) if expected is not None else torch.sigmoid(own)
+            if tile.binary is not None:
+                errors[tile.binary] = expected
+        loss -= logits.mul_(values).mul_(of_cells).sum()
+        errors.sub_(values).mul_(of_cells)
+        squares = torch.mul(errors, errors, out=logits) @ (1.0 / (self.weight + 1e-300))
+        sizes = torch.abs(errors, out=logits).sum(dim=1)
+        return loss, torch.where(self._is_score[tile.columns], squares, sizes - squares)
+
+    def _set_coded(self, group: Coded, logits: Tensor, expected: Tensor, of_cells: Tensor) -> Tensor:
+        """Set the expected columns of variables with several states, and return the sum of their log-normalizers."""
+        states = logits[group.columns.view(-1)].view(*group.columns.shape, -1)
+        states = (states if group.values is None else group.values @ states).add_(group.log_base)
+        normalizers = self._torch.logsumexp(states, dim=1)
+        probabilities = states.sub_(normalizers[:, None]).exp_()
+        means = probabilities if group.values is None else group.values.mT @ probabilities
+        expected[group.columns.view(-1)] = means.flatten(0, 1)
+        return (normalizers * (of_cells if of_cells.dim() == 1 else of_cells[group.columns[:, 0]])).sum()
+
+    @cached_property
+    def _owner(self) -> Tensor:
+        """The variable of each column, (columns,)."""
+        return self._send(self._schema.variable_of_column.astype(np.int64))
+
+    @cached_property
+    def _is_score(self) -> Tensor:
+        return self._send(self._schema.is_score)
+
+    def _gradient(self, arcs: DeviceArcs) -> Tensor:
+        """Return the gradient (parameters,): errors x columns, summed over rows and over the arcs of a feature."""
+        torch, n, biases = self._torch, len(arcs.places), self.errors.sum(dim=1)
+        slopes = self._zeros(n + 1)  # and 0, for features with a single arc
+        if arcs.weights is not None and self._products is None:
+            self._products = self.errors @ self.values.T
+        if self._products is not None:
+            slopes[:n] = self._products.view(-1)[arcs.places]
+        else:
+            count = max(TILE_NUMBERS // max(self.n_rows, 1) // 4, 1)
+            for start in range(0, n, count):
+                some = slice(start, min(start + count, n))
+                target = arcs.places[some] // self.n_columns
+                slopes[some] = torch.linalg.vecdot(self.errors[target], self.values[arcs.source[some]])
+        return torch.cat([biases, slopes[arcs.of_feature].sum(dim=0)])
+
+    # -- scores of all candidates ------------------------------------------------------------------------------------
+
+    def pairs_above(self, query: PairQuery, *, exact: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the pairs that a query asks for (pairs, 2), their gradients and scores; of equal scores all.
+
+        Parameters
+        ----------
+        exact : whether products are computed in 64 bits; a GPU rounds factors to 11 bits otherwise, and takes an eighth
+            of the time
+        """
+        torch, block = self._torch, self._layout.candidate_blocks[0]
+        known = self._send(np.asarray(query.known, dtype=np.int64))
+        row, column = known // self.n_columns, known % self.n_columns
+        known_edges = None
+        if query.edges is not None:
+            n_variables = len(self._schema.variables)
+            known_edges = torch.zeros((n_variables, n_variables), dtype=torch.bool, device=self._device)
+            known_edges[self._owner[row], self._owner[column]] = True
+        found = []
+        for rows in self._bands():
+            gradient, first = self._pair_gradients(rows, exact=exact), rows.start
+            score = gradient.abs()
+            if not block.has_unit_factors:
+                score /= self._factors(rows)
+            candidates = self._owner[first:] > self._owner[rows, None]
+            score.masked_fill_(~candidates, 0.0)
+            if query.edges is not None:
+                candidates &= self._factors(rows) < np.inf
+                score = self._edge_norms(rows, score, known_edges).masked_fill_(~candidates, 0.0)
+            here = (row >= rows.start) & (row < rows.stop)
+            score[row[here] - first, column[here] - first] = 0.0
+            places = torch.nonzero(score.view(-1) > query.l1)[:, 0]
+            if query.limit is not None and len(places) > query.limit:
+                smallest = torch.topk(score.view(-1)[places], query.limit, sorted=False).values.min()
+                places = places[score.view(-1)[places] >= smallest]
+            a, b = places // score.shape[1], places % score.shape[1]
+            values = gradient.view(-1)[places].double(), score.view(-1)[places].double()
+            found.append([part.cpu().numpy() for part in (torch.stack([a, b], dim=1) + first, *values)])
+            del gradient, score, candidates
+        pairs, gradients, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return pairs, gradients, scores
+
+    def _bands(self) -> Iterator[slice]:
+        """Yield runs of target columns of whole variables, by which the matrix of all pairs is divided."""
+        offsets, first = self._schema.target_offsets, 0
+        width = max(TILE_NUMBERS // max(self.n_columns, 1), 1)
+        while first < self.n_targets:
+            last = int(offsets[np.searchsorted(offsets, first + width, "right") - 1])
+            last = last if last > first else int(offsets[np.searchsorted(offsets, first, "right")])
+            yield slice(first, last)
+            first = last
+
+    def _pair_gradients(self, rows: slice, *, exact: bool) -> Tensor:
+        """Return the gradients of pairs of some target columns with those and all later columns."""
+        first, n = rows.start, self.n_targets
+        if self._products is not None:
+            total = self._products[rows, first:].clone()
+            total[:, : n - first] += self._products[first:, rows].T
+            return total
+        torch = self._torch
+        matmul, kind = torch.backends.cuda.matmul, torch.float64 if exact else torch.float32
+        before, matmul.allow_tf32 = matmul.allow_tf32, not exact
+        try:
+            total = self.errors[rows].to(kind) @ self.values[first:].to(kind).T
+            total[:, : n - first] += self.values[rows].to(kind) @ self.errors[first:].to(kind).T
+        finally:
+            matmul.allow_tf32 = before
+        return total
+
+    def _factors(self, rows: slice) -> Tensor:
+        """Return the factors of l1 for pairs of some target columns with those and all later columns."""
+        first = rows.start
+        factors = self._send(PENALTY_FACTORS)[self._classes[rows]][:, self._classes[first:]]
+        factors[:, : self.n_targets - first] *= self._layout.target_factor
+        return factors
+
+    @cached_property
+    def _classes(self) -> Tensor:
+        return self._send(self._layout.column_classes.astype(np.int64))
+
+    def _edge_norms(self, rows: slice, scaled: Tensor, known: Tensor) -> Tensor:
+        """Return the norm of the scaled gradients of the edge of each pair, infinite for the rest of known edges."""
+        torch, first = self._torch, rows.start
+        columns = np.arange(self.n_columns)
+        degrees = self._send(self._layout.edge_factors(np.column_stack([columns, columns])))
+        left, right = self._owner[rows] - self._owner[first], self._owner[first:] - self._owner[first]
+        members = torch.nn.functional.one_hot(right).double()
+        squares = (scaled.double() / torch.sqrt(degrees[rows, None] * degrees[first:])).square()
+        norms = torch.sqrt(members[: rows.stop - first, : int(left[-1]) + 1].T @ squares @ members)
+        variables = slice(int(self._owner[first]), int(self._owner[first]) + len(norms))
+        norms[known[variables, int(self._owner[first]) :]] = torch.inf
+        return norms[left][:, right]
+
+
+@dataclass(frozen=True)
+class DeviceGradientFactors:
+    """The errors of the last evaluation on a device, from which all candidates are scored."""
+
+    table: DeviceTable
+
+    def propose(self, rule: Any, query: PairQuery) -> Any:
+        """Return the pairs that a rule proposes: on a device, all whose gradients exceed l1."""
+        return rule.score_on_device(self.table, query)
+
+
+class TorchEvaluator(DenseEvaluator):
+    """Pseudo-likelihood of one table, dense or sparse, on the device of an engine.
+
+    Missing cells are replaced in this process, and the rows are sent again.
+    """
+
+    def __init__(
+        self, dataset: Dataset, objective: CellObjective, engine: Engine, missing: EM | InferenceMethod | None = None
+    ) -> None:
+        paired = np.count_nonzero(dataset.layout.column_classes != ColumnClass.SQUARE)
+        whole = [block.within and len(block.left.columns) == paired for block in dataset.layout.candidate_blocks]
+        if not dataset.is_single or dataset.layout.has_latent or whole != [True]:
+            raise DataError(
+                f"Solver(engine={engine.device.type!r}) (--gpu) learns from one table without latent variables, all "
+                "of whose columns are paired: leave engine (--gpu) out."
+            )
+        super().__init__(dataset, objective, engine, missing)
+        self.has_wald_statistics = dataset.is_dense
+        if not dataset.is_dense:
+            self.missing_cells = "refused"
+        self._table: DeviceTable | None = None
+        self._rows: BlockCollection | None = None
+        """The rows that are on the device."""
+
+    @property
+    def table(self) -> DeviceTable:
+        """The rows on the device: sent again where missing cells were replaced."""
+        if self._table is None or self._rows is not self.source.rows:
+            self._table = None  # frees its memory
+            self._rows, self._table = self.source.rows, DeviceTable(self.layout, self.source.rows, self._engine.device)
+        return self._table
+
+    def compile(self, arcs: Arcs) -> DeviceArcs:
+        return DeviceArcs.of(self.layout, arcs, self._engine.device)
+
+    def evaluate(self, graphs: DeviceArcs, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        self._point, table = (graphs, theta), self.table
+        with table.memory():
+            loss, gradient, self._bias_hessian = table.evaluate(graphs, theta)
+        return loss, gradient
+
+    def gradient(self, graphs: DeviceArcs, size: int) -> np.ndarray:
+        with self.table.memory():
+            return self.table.gradient(graphs)
+
+    def moments(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.table.moments(self.total_weights[0])
+
+    def gradient_factors(self) -> DeviceGradientFactors:
+        return DeviceGradientFactors(self.table)
+
+    def hessian_cost(self, graphs: DeviceArcs) -> float:
+        return np.inf  # Hessians of the CPU would take longer than the steps that they save
+
+    @property
+    def evaluated(self) -> BlockCollection:
+        bounds = np.cumsum(self.table.sizes)[:-1]
+        errors = np.split(self.table.errors.cpu().numpy().copy(), bounds, axis=1)
+        return self.source.rows.map_update(_with_errors, each=errors)[0]
+
+    def wald_statistics(self, weights: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        self._evaluated = self.evaluated
+        return super().wald_statistics(weights, groups)
+
+
+def _with_errors(part: EvaluatedBlock, errors: np.ndarray) -> tuple[EvaluatedBlock, None]:
+    return part._replace(errors=np.ascontiguousarray(errors), expectations=part.block.beliefs), None
