@@ -55,6 +55,7 @@ CONTENTS = {
         "results",
         "schema-files",
         "large-data",
+        "gpu",
         "coming-from",
     ],
     "Background": ["benchmarks", "reproduction", "reliability", "design", "extending"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from importlib.util import find_spec
 
 import numpy as np
 import polars as pl
@@ -20,7 +21,7 @@ from sparsefield.induction import CFI, Grafting
 from sparsefield.objectives import PseudoLikelihood
 from sparsefield.objectives.objective import PairQuery
 
-needs_torch = pytest.mark.skipif("not __import__('importlib').util.find_spec('torch')", reason="torch is not installed")
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 
 SHAPES = {
     "binary": {"states": (2,) * 6, "observed_states": (), "numbers": 0},

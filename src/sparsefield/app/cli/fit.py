@@ -65,6 +65,7 @@ def fit(
     as_json: opt.Json = False,
     checkpoint: opt.CheckpointFolder = None,
     cluster: Annotated[str | None, opt.running_option(metavar="ADDRESS")] = None,
+    gpu: Annotated[bool, opt.running_option("--gpu")] = False,
     jobs: opt.Jobs = None,
     seed: opt.Seed = 0,
 ) -> None:
@@ -79,7 +80,10 @@ def fit(
     Options:
         check: Fit again with a tenth of the cells held out, and report how well it predicts them.
         cluster: Fit on the Dask cluster whose scheduler has this address, such as host:8786.
+        gpu: Fit on a GPU, which needs the extra gpu.
     """
+    if gpu and cluster is not None:
+        raise ValueError("--gpu and --cluster are two places for one fit: give one of them.")
     check_output(output)
     refuse_overwriting_inputs([output], [data])
     reading = learning.reading()
@@ -99,7 +103,7 @@ def fit(
         field.set_params(solver__checkpoint=checkpoint)
     started = time.perf_counter()
     with StatusLine(f"Learning from {count(dataset.rows, 'row')}" if dataset.rows else "Learning") as watch:
-        field.set_params(solver__callbacks=opt.report_to(watch), solver__engine=cluster)
+        field.set_params(solver__callbacks=opt.report_to(watch), solver__engine="cuda" if gpu else cluster)
         field.fit(dataset.X, **dataset.roles)
     field.set_params(solver__callbacks=None)
     seconds = time.perf_counter() - started
