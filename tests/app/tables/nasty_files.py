@@ -36,7 +36,6 @@ def readable_texts() -> dict[str, bytes]:
         "german.csv": GERMAN.encode("cp1252"),
         "german-dos.csv": GERMAN.replace("\n", "\r\n").encode("cp850"),
         "unicode-text.txt": GERMAN.replace(";", "\t").encode("utf-16"),
-        "unicode-no-bom.txt": PLAIN.encode("utf-16-le"),
         "big-endian.txt": b"\xfe\xff" + PLAIN.encode("utf-16-be"),
         "old-mac.csv": PLAIN.replace("\n", "\r").encode(),
         "bars.txt": PLAIN.replace(",", "|").encode(),

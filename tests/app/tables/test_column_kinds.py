@@ -25,7 +25,7 @@ def test_names_may_contain_the_marks() -> None:
 
 def test_an_order_may_be_given_twice_in_the_same_words_only() -> None:
     assert found(ordinal=["answer=a<b", "answer=a<b"]) == {"answer": "a<b"}
-    with pytest.raises(DataError, match="--ordinal gives column 'answer' two orders of labels: remove one"):
+    with pytest.raises(DataError, match="--ordinal say two things about column 'answer': remove one"):
         found(ordinal=["answer=a<b", "answer=b<a"])
 
 
@@ -37,9 +37,12 @@ def test_an_order_may_be_given_twice_in_the_same_words_only() -> None:
             {"numeric": ["age=a<b"]},
             "--numeric has 'age=a<b': write age=linear-scores or age=normal-scores, or only its name",
         ),
-        ({"numeric": ["age", "age=normal-scores"]}, "--numeric gives column 'age' two ways of scoring: remove one"),
+        ({"numeric": ["age", "age=normal-scores"]}, "--numeric say two things about column 'age': remove one"),
         ({"ordinal": ["answer=never"]}, "'answer=never': give all labels of the column in ascending order"),
-        ({"numeric": ["age"], "nominal": ["zip,age"]}, "Both --numeric and --nominal name column 'age': remove one"),
+        (
+            {"numeric": ["age"], "nominal": ["zip,age"]},
+            "--numeric and --nominal say two things about column 'age': remove one",
+        ),
     ],
 )
 def test_mistakes_are_named_with_a_remedy(words, message) -> None:

@@ -93,8 +93,8 @@ def fit(
     if dataset.book is not None:
         inform(f"{data.name}: {dataset.book.describe_size()}")
         words = ["sparsefield inspect", shlex.quote(str(data)), reading.as_words(), columns.as_options()]
-        if dataset.book.describe_findings():
-            inform(f"{dataset.book.describe_findings()} More: {' '.join(filter(None, words))}")
+        if any(entry.findings for entry in dataset.book.columns):
+            inform(f"More: {' '.join(filter(None, words))}")
         if any(entry.left_out and entry.other_texts for entry in dataset.book.columns):
             command = fit_command(data, reading, columns, dataset.book, weight=weight, group=group)
             note(f"Columns of numbers or dates were left out because of other texts. To use them: {command}")

@@ -224,7 +224,7 @@ def inspect(
 def _describe_book(book: Codebook, all_columns: bool, command: str) -> Iterator[str | Table]:
     from sparsefield.app.tables.codebook import HEADINGS, table_row
 
-    yield from filter(None, (book.source, book.describe_size(), book.describe_findings()))
+    yield from filter(None, (book.source, book.describe_size()))
     shown = book.shown_columns(all_columns)
     table = new_table(*HEADINGS, left=len(HEADINGS), rows=map(table_row, shown))
     table.columns[3].justify = "right"

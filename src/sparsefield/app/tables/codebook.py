@@ -31,6 +31,7 @@ MOST_COLUMNS = 30
 
 NAME_LENGTH, VALUES_LENGTH, FINDINGS_LENGTH = 28, 44, 90
 
+IS_CODE = "looks like a code, not a number/look like codes, not numbers"
 LEAVE_OUT: tuple[tuple[FindingType, str], ...] = (
     ("identifier", "is an identifier, which cannot be learned/are identifiers, which cannot be learned"),
     ("free text", "is free text/are free text"),
@@ -99,7 +100,16 @@ class Codebook:
         leave_out = [piece for words in LEAVE_OUT for piece in _say(self.columns, *words, option="--id")]
         gone = {name for piece in leave_out for name in piece.columns}
         rest = [entry for entry in self.columns if entry.name not in gone]
-        return [*leave_out, *_codes(rest), *_missing(rest, self.values), *_texts(rest)]
+        codes = [entry for entry in rest if CODE_NAME.search(entry.name)]
+        others, words = [entry for entry in rest if entry not in codes], "may be a code, not a number/may be codes"
+        return [
+            *leave_out,
+            *_say([one for one in codes if one.n_distinct > MANY_LEVELS], "codes", IS_CODE, option="--id"),
+            *_say([one for one in codes if one.n_distinct <= MANY_LEVELS], "codes", IS_CODE, option="--nominal"),
+            *_say(others, "codes", words, option="--id", is_conditional=True),
+            *_missing(rest, self.values),
+            *_texts(rest),
+        ]
 
     @property
     def options(self) -> str:
@@ -121,17 +131,14 @@ class Codebook:
         }
 
     def describe_size(self) -> str:
-        """Return the numbers of rows and of columns by kind, and the share of missing cells, as a sentence."""
+        """Return the numbers of rows, of columns by kind and with findings, and the share of missing cells."""
         kinds = Counter(entry.kind for entry in self.columns if not entry.left_out)
         parts = [f"{kinds[kind]:,} {kind}" for kind in ("nominal", "ordinal", "numeric") if kinds[kind]]
         parts += [f"{len(self.left_out):,} left out"] if self.left_out else []
         size = f"{count(self.n_rows, 'row')}, {count(len(self), 'column')}"
-        return f"{size} ({', '.join(parts)}), {self.missing_share:.1%} of the cells missing."
-
-    def describe_findings(self) -> str:
-        """Return how many columns have findings, as a sentence; empty if none."""
         number = sum(bool(entry.findings) for entry in self.columns)
-        return f"{count(number, 'column')} {'has' if number == 1 else 'have'} findings." if number else ""
+        found = f" {count(number, 'column')} {'has' if number == 1 else 'have'} findings." if number else ""
+        return f"{size} ({', '.join(parts)}), {self.missing_share:.1%} of the cells missing.{found}"
 
     def shown_columns(self, all_columns: bool = False) -> Sequence[ColumnEntry]:
         """Return the columns to show: all if they are few, else those with findings first, and not more than fit."""
@@ -143,7 +150,7 @@ class Codebook:
         shown = self.shown_columns()
         rows = [HEADINGS, *((*cells, cut_text(text, FINDINGS_LENGTH)) for *cells, text in map(table_row, shown))]
         widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
-        lines = [line for line in (self.source, self.describe_size(), self.describe_findings()) if line]
+        lines = [line for line in (self.source, self.describe_size()) if line]
         lines += ["", *("   ".join(map(str.ljust, row, widths)).rstrip() for row in rows)]
         rest = len(self) - len(shown)
         lines += ["", f"{count(rest, 'column')} not shown: see .columns."] if rest else []
@@ -233,37 +240,19 @@ def _say(
         yield Advice(f"{_quoted(names)} {verbs.split('/')[len(names) > 1]}{rest}", names, option, is_conditional)
 
 
-def _quoted(names: Sequence[str], most: int = 5) -> str:
-    return list_first([repr(name) for name in names], most)
-
-
-def _codes(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
-    """Yield sentences about whole numbers that are codes; those that are not named so may be numbers."""
-    named = [entry for entry in columns if CODE_NAME.search(entry.name)]
-    many = [entry for entry in named if entry.n_distinct > MANY_LEVELS]
-    say = "looks like a code, not a number/look like codes, not numbers"
-    yield from _say(many, "codes", say, option="--id")
-    yield from _say([entry for entry in named if entry not in many], "codes", say, option="--nominal")
-    others = [entry for entry in columns if entry not in named]
-    say = "may be a code, not a number/may be codes, not numbers"
-    yield from _say(others, "codes", say, option="--id", is_conditional=True)
+def _quoted(names: Sequence[str]) -> str:
+    return list_first([repr(name) for name in names])
 
 
 def _missing(columns: Sequence[ColumnEntry], values: frozenset[str]) -> Iterator[Advice]:
     """Yield a sentence about the codes of missing values, and the columns that become numbers or dates by them."""
     where = {code: names for code, names in _missing_codes(columns).items() if code not in values}
-    if not where:
-        return
-    groups: dict[tuple[str, ...], list[str]] = {}
-    for code, names in where.items():
-        groups.setdefault(tuple(names), []).append(repr(code))
-    shown = "; ".join(f"{', '.join(codes)} in {_quoted(names, 3)}" for names, codes in list(groups.items())[:6])
-    shown += f"; and codes in {len(groups) - 6:,} more columns" if len(groups) > 6 else ""
-    shown += " may mean a missing value; the option is for all columns"
-    freed = [entry.name for entry in columns if entry.other_texts and set(entry.other_texts) <= where.keys()]
-    shown += f", and makes {_quoted(freed)} numbers or dates" if freed else ""
-    names = tuple(dict.fromkeys(name for names in where.values() for name in names))
-    yield Advice(shown, names, " ".join(f"--missing {shlex.quote(code)}" for code in where))
+    if where:
+        names = tuple(dict.fromkeys(name for names in where.values() for name in names))
+        shown = f"{_quoted(tuple(where))} in {_quoted(names)} may mean a missing value; the option is for all columns"
+        freed = [entry.name for entry in columns if entry.other_texts and set(entry.other_texts) <= where.keys()]
+        shown += f", and makes {_quoted(freed)} numbers or dates" if freed else ""
+        yield Advice(shown, names, " ".join(f"--missing {shlex.quote(code)}" for code in where))
 
 
 def _texts(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:

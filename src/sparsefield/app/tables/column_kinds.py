@@ -42,26 +42,21 @@ def find_kinds(
     for kind, (option, entries) in given.items():
         for part in [part for entry in entries for part in (_parts(entry, columns) if commas else [entry])]:
             names, detail = ([part], "") if part in columns else _find_detail(part, columns)
-            if not names or (kind == "nominal" and part not in columns):
-                shown = part if kind == "nominal" else part.partition("=")[0].strip()
-                raise DataError(f"{option} names the column {shown!r}, which does not exist; {list_columns(columns)}.")
+            if not names or (kind == "nominal" and detail):
+                raise DataError(f"{option} names the column {part!r}, which does not exist; {list_columns(columns)}.")
             labels = detail.split("<")
-            if part in columns:
-                pass
-            elif kind == "ordinal" and (len(labels) < 2 or not all(label.strip() for label in labels)):
+            if kind == "ordinal" and detail and (len(labels) < 2 or not all(label.strip() for label in labels)):
                 raise DataError(
                     f"{option} has {part!r}: give all labels of the column in ascending order, such as "
                     f"{names[0]}=low<medium<high, or only its name if sorted labels are in order."
                 )
-            elif kind == "numeric" and detail not in get_args(Transform):
+            if kind == "numeric" and detail and detail not in get_args(Transform):
                 known = " or ".join(f"{names[0]}={transform}" for transform in get_args(Transform))
                 raise DataError(f"{option} has {part!r}: write {known}, or only its name to let its values decide.")
             for name in names:
                 if kinds.setdefault(name, detail or kind) != (detail or kind):
-                    what = "orders of labels" if kind == "ordinal" else "ways of scoring"
-                    if source[name] == option:
-                        raise DataError(f"{option} gives column {name!r} two {what}: remove one.")
-                    raise DataError(f"Both {source[name]} and {option} name column {name!r}: remove one.")
+                    options = " and ".join(dict.fromkeys((source[name], option)))
+                    raise DataError(f"{options} say two things about column {name!r}: remove one.")
                 source[name] = option
     return kinds
 
@@ -79,10 +74,10 @@ def _find_detail(text: str, columns: Sequence[str]) -> tuple[list[str], str]:
 
     Names may contain an equals sign.
     """
-    parts, names, first = text.split("="), [], 0
-    for k in range(1, len(parts)):
-        name = "=".join(parts[first:k]).strip()
+    names, name, rest = [], "", text
+    while "=" in rest:
+        part, _, rest = rest.partition("=")
+        name = f"{name}={part}" if name else part.strip()
         if name in columns:
-            names.append(name)
-            first = k
-    return names, "=".join(parts[first:]).strip() if names else ""
+            names, name = [*names, name], ""
+    return names, (f"{name}={rest}" if name else rest).strip() if names else ""

@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import polars as pl
 
 from sparsefield.app.tables.file_format import list_first
@@ -23,7 +22,7 @@ from sparsefield.errors import DataError
 
 QUERY = re.compile(r"\s*(select|with)\s", re.IGNORECASE)
 PARTS = ("subject", "relation", "object")
-ENDS = ("subject", "object")
+ENDS = ["subject", "object"]
 """Columns of a table of pairs that are links to the entities."""
 
 MAX_PAIRS = 1_000_000
@@ -214,14 +213,13 @@ def read_triples(triples: Any, *, entities: Any = None, pairs: Literal["all", "m
             "them, or insert the line subject,relation,object at the top of a file without a header."
         )
     stated = _refuse_missing(stated, stated.columns, "triples").rename(dict(zip(stated.columns, PARTS, strict=True)))
-    relation = stated["relation"].cast(pl.String)
-    relations = relation.unique().sort()
-    if relations.is_in(ENDS).any():
+    stated = stated.with_columns(pl.col("relation").cast(pl.String))
+    if stated["relation"].is_in(ENDS).any():
         raise DataError("A relation has the name of a column of the table of pairs, subject or object: rename it.")
     if entities is None:
-        text = len({stated[end].dtype for end in ENDS}) > 1  # a column has one type
-        ends = [(stated[end].cast(pl.String) if text else stated[end]).alias("entity") for end in ENDS]
-        table = pl.concat(ends).unique().sort().to_frame()
+        if stated["subject"].dtype != stated["object"].dtype:  # a column has one type
+            stated = stated.with_columns(pl.col(ENDS).cast(pl.String))
+        table = pl.concat([stated[end].alias("entity") for end in ENDS]).unique().sort().to_frame()
     else:
         table = _read_frame(entities, "entities")
         key = "entity" if "entity" in table.columns else table.columns[0]
@@ -229,30 +227,29 @@ def read_triples(triples: Any, *, entities: Any = None, pairs: Literal["all", "m
         twice = table["entity"].filter(table["entity"].is_duplicated())
         if len(twice):
             raise DataError(f"Column {key!r} of the entities has {twice[0]!r} in several rows: keep one row for each.")
-    place = {str(name): row for row, name in enumerate(table["entity"])}  # a number may also be written as text
     for end in ENDS:
-        unknown = [(row, cell) for row, cell in enumerate(stated[end]) if str(cell) not in place]
-        if unknown:
+        known = stated[end].cast(table["entity"].dtype, strict=False)  # a number may also be written as text
+        unknown = ~known.is_in(table["entity"].to_list()).fill_null(False)
+        if unknown.any():
+            row = unknown.arg_max() or 0
             raise DataError(
-                f"Row {unknown[0][0] + 1} of the triples names {unknown[0][1]!r} as {end}, which is no entity: add it "
-                "to the table of entities, or remove the triple."
+                f"Row {row + 1} of the triples names {stated[end][row]!r} as {end}, which is no entity: add it to the "
+                "table of entities, or remove the triple."
             )
-    size = table.height
-    if pairs == "all" and size**2 > MAX_PAIRS:
+        stated = stated.with_columns(known)
+    if pairs == "all" and table.height**2 > MAX_PAIRS:
         raise DataError(
-            f"There are {size**2:,} pairs of {size:,} entities, more than {MAX_PAIRS:,}: pass pairs='mentioned' to use "
-            "only those of some triple."
+            f"There are {table.height**2:,} pairs of {table.height:,} entities, more than {MAX_PAIRS:,}: pass "
+            "pairs='mentioned' to use only those of some triple."
         )
-    subject, object_ = (np.array([place[str(cell)] for cell in stated[end]], dtype=np.int64) for end in ENDS)
-    codes, row = np.unique(subject * size + object_, return_inverse=True)
+    rows = stated.select(ENDS).unique().sort(ENDS)
     if pairs == "all":
-        codes, row = np.arange(size**2), codes[row]
-    cells = np.zeros((len(relations), len(codes)), dtype=np.int8)
-    cells[relation.replace_strict(relations, range(len(relations)), return_dtype=pl.Int64).to_numpy(), row] = 1
-    columns = {"subject": table["entity"].gather(codes // size), "object": table["entity"].gather(codes % size)}
-    columns |= dict(zip(relations, cells, strict=True))
+        rows = table.select(subject="entity").join(table.select(object="entity"), how="cross")
+    wide = stated.unique().with_columns(stated=pl.lit(1, pl.Int8)).pivot("relation", index=ENDS, values="stated")
+    flags = rows.join(wide, on=ENDS, how="left", maintain_order="left").with_columns(pl.exclude(ENDS).fill_null(0))
     links = {name: ("pair", name, "entity") for name in ENDS}
-    return Relational({"entity": table, "pair": pl.DataFrame(columns)}, keys={"entity": "entity"}, links=links)
+    frames = {"entity": table, "pair": flags.select(*ENDS, *sorted(stated["relation"].unique()))}
+    return Relational(frames, keys={"entity": "entity"}, links=links)
 
 
 def _read_frame(data: Any, what: str) -> pl.DataFrame:

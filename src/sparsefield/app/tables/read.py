@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -405,7 +404,7 @@ def send_statistical() -> None:
 
 
 def labeled_column(name: str, values: Any, labels: dict[Any, str], *, ordered: bool) -> pl.Series:
-    """Return a column with its labels if all its values have some; labels that values share also have the value."""
+    """Return a column with its labels if all its values have some; where values share one, all have their value."""
     import polars as pl
 
     from sparsefield.app.tables.values import as_whole
@@ -421,11 +420,9 @@ def labeled_column(name: str, values: Any, labels: dict[Any, str], *, ordered: b
     if not used or not used <= labels.keys():
         return column
     spelled = dict(sorted(labels.items()))
-    while len(set(spelled.values())) < len(spelled):  # again where a label is that of another value with its value
-        counts = Counter(spelled.values())
-        for value, text in spelled.items():
-            shown = f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else value
-            spelled[value] = text if counts[text] == 1 else f"{text} ({shown})"
+    if len(set(spelled.values())) < len(spelled):  # every label gets its value, since "a (1)" may be one, too
+        shown = {value: value if isinstance(value, str) else f"{value:.15g}" for value in spelled}
+        spelled = {value: f"{text} ({shown[value]})" for value, text in spelled.items()}
     # Labels of values that are missing by declaration, such as "refused", are no levels.
     levels = [text for value, text in spelled.items() if min(used) <= value <= max(used)]
     cells = [None if value is None else spelled[value] for value in column]

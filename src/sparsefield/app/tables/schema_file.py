@@ -228,27 +228,20 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
 def _with_keys_of_one_type(
     sources: Mapping[str, SourceTable], keys: Mapping[str, str], links: Mapping[str, Link]
 ) -> dict[str, pl.DataFrame]:
-    """Return the tables, with a key and its foreign keys as integers if all are, else as text: 007 is not 7 by x3."""
+    """Return the tables, with a key and its foreign keys in text files as integers if all are, else as text."""
     frames = {name: source.table for name, source in sources.items()}
-    is_text = {name: source.format.is_text for name, source in sources.items()}
     foreign = [link for link in links.values() if isinstance(link, ForeignKey)]
     for to, key in list(keys.items()) * max(len(foreign), 1):  # a key that becomes text may be a foreign key itself
         ends = dict.fromkeys([(to, key), *((link.table, link.column) for link in foreign if link.to == to)])
-        columns = [
-            (table, frames[table][name]) for table, name in ends if table in frames and name in frames[table].columns
-        ]
-        if not any(column.dtype == pl.String and column.null_count() < len(column) for _, column in columns):
-            continue
-        numbers = [column.cast(pl.Int64, strict=False) for _, column in columns]
-        whole = all(  # other files than text say themselves what a key is
-            is_text[table]
-            and (column.dtype == pl.String or column.dtype.is_integer())
-            and number.null_count() == column.null_count()
-            for (table, column), number in zip(columns, numbers, strict=True)
-        )
-        for (table, column), number in zip(columns, numbers, strict=True):
-            if is_text[table]:
-                frames[table] = frames[table].with_columns(number if whole else column.cast(pl.String))
+        cells = {end: frames[end[0]][end[1]] for end in ends if end[0] in frames and end[1] in frames[end[0]].columns}
+        if any(column.dtype == pl.String and column.null_count() < len(column) for column in cells.values()):
+            # 007 is 7 unless a key is x3; other files than text say themselves what a key is.
+            are_text = all(sources[table].format.is_text for table, _ in cells)
+            numbers = {end: column.cast(pl.Int64, strict=False) for end, column in cells.items()}
+            whole = are_text and all(numbers[end].null_count() == cells[end].null_count() for end in cells)
+            for (table, _), column in (numbers if whole else cells).items():
+                if sources[table].format.is_text:
+                    frames[table] = frames[table].with_columns(column if whole else column.cast(pl.String))
     return frames
 
 

@@ -94,15 +94,11 @@ def with_types(cells: pl.DataFrame, found: FileFormat) -> tuple[pl.DataFrame, Fi
 
 
 def find_encoding(data: bytes, name: str) -> str:
-    """Return the encoding of a text: by its byte order mark, else UTF-8 or UTF-16 where valid, else a code page."""
+    """Return the encoding of a text: by its byte order mark, else UTF-8 where valid, else a code page."""
     if data.startswith(codecs.BOM_UTF8):
         return "utf-8-sig"
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    even, odd = data[:4096:2].count(0), data[1:4096:2].count(0)
-    half = len(data[1:4096:2])
-    if max(even, odd) > 0.7 * half > 1 and min(even, odd) < 0.1 * half:  # every second byte of western text
-        return "utf-16-le" if odd > even else "utf-16-be"
     try:
         data.decode()
         return "utf-8"
