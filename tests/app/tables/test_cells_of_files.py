@@ -58,7 +58,7 @@ def test_labels_of_missing_values_of_stata_are_no_levels(tmp_path: Path) -> None
         {1: "a (1)", 2: "a", 3: "a (2)", 4: "a"},
         {1.0: "a", 1234567.0: "a", 1234568.0: "a"},
         {1: "a", 2: "b", 3: "c"},
-        {"m": "a", "f": "a"},
+        {"f": "a", "m": "a"},
     ],
 )
 def test_values_of_shared_labels_stay_apart(labels) -> None:
