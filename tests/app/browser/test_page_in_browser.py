@@ -285,18 +285,6 @@ def test_evidence_changes_beliefs_and_the_address_keeps_it(driver: Any, served: 
     assert all(address.startswith(served) for address in requests(driver))
 
 
-def test_events_have_probabilities(driver: Any, served: str) -> None:
-    driver.get(served + "#tab=evidence&set.smokes=yes")
-    wait_for(driver, lambda: "agree" in panel(driver))
-    fill(driver, "#event", "coughs=yes, age=> 40")
-    click(driver, "#view button", "Ask")
-    result = "return document.getElementById('probability').textContent"
-    wait_for(driver, lambda: "%" in driver.execute_script(result))
-    fill(driver, "#event", "coughs=perhaps")
-    click(driver, "#view button", "Ask")
-    wait_for(driver, lambda: "perhaps" in driver.execute_script(result))
-
-
 def test_rows_are_shown_and_are_evidence(driver: Any, served: str) -> None:
     driver.get(served + "#tab=rows&row=4")
     wait_for(driver, lambda: "Missing values" in panel(driver))

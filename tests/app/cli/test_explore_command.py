@@ -72,25 +72,6 @@ def test_the_page_is_served_until_interrupted(plain_model: Path, table: Path) ->
     assert "Traceback" not in errors
 
 
-def test_a_browser_opens_a_file_that_redirects_to_the_page(
-    plain_model: Path, run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("uvicorn")
-    monkeypatch.setattr(
-        "sparsefield.app.pages.server.serve", lambda session, *, port, ready: ready("http://127.0.0.1:1/secret/")
-    )
-    started = []
-    monkeypatch.setattr("typer.launch", lambda place: started.append((place, Path(place).read_text())))
-    assert run("explore", plain_model).code == 0
-    assert started == []
-    outcome = run("explore", plain_model, "--open")
-    assert outcome.out == "http://127.0.0.1:1/secret/\n"
-    ((place, page),) = started
-    assert "secret" not in place
-    assert "url=http://127.0.0.1:1/secret/" in page
-    assert not Path(place).exists()
-
-
 def test_linked_rows_are_inferred_together(school: Path, model: Path) -> None:
     field = load(model)
     assert isinstance(field, RelationalField)

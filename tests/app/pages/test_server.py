@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.app.pages.cells import TableRows
 from sparsefield.app.pages.server import MAX_BODY, open_server
 from sparsefield.app.pages.session import Session
 from sparsefield.errors import DataError
@@ -122,32 +121,6 @@ def test_wrong_questions_get_the_reason(address: str) -> None:
     assert ask(address, "api/secrets", question({}))[0] == 404
     assert ask(address, "api/beliefs")[0] == 405
     assert ask(address, "", method="DELETE")[0] == 405
-
-
-def test_questions_beyond_a_number_are_refused_until_others_are_answered(field: MarkovField, rows: TableRows) -> None:
-    session = Session("survey", field, rows)
-    server, bound, address = open_server(session, token="token")
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
-    thread.start()
-    statuses: list[int] = []
-    with session.lock:  # nothing is answered
-        asked = [
-            threading.Thread(target=lambda: statuses.append(ask(address, "api/beliefs", question({}))[0]))
-            for _ in range(12)
-        ]
-        for one in asked:
-            one.start()
-        deadline = time.monotonic() + LIMIT
-        while statuses.count(429) < 4 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        refused = statuses.count(429)
-    for one in asked:
-        one.join(LIMIT)
-    server.should_exit = True
-    thread.join(LIMIT)
-    bound.close()
-    assert refused == 4
-    assert sorted(statuses) == [200] * 8 + [429] * 4
 
 
 def test_a_port_that_is_taken_is_refused(address: str, field: MarkovField) -> None:

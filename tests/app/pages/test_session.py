@@ -49,13 +49,6 @@ def test_beliefs_can_be_filtered_by_name(session: Session) -> None:
     assert answer["total"] == 1
 
 
-def test_a_query_is_the_probability_of_the_model(session: Session, field: MarkovField) -> None:
-    answer = session.query({"event": {"coughs": "yes", "sport": "1"}, "set": {"smokes": "yes"}})
-    expected = field.probability({"coughs": "yes", "sport": 1}, {"smokes": "yes"})
-    assert answer["value"] == pytest.approx(expected.value)
-    assert answer["method"] == "exact"
-
-
 def test_missing_values_of_a_row_have_the_states_that_are_filled_in(
     session: Session, field: MarkovField, survey
 ) -> None:
@@ -79,8 +72,6 @@ def test_a_value_of_a_linked_row_changes_beliefs_of_rows_around_it() -> None:
     assert labels == [f"person n{last} (row {last + 1}): smokes"]
     np.testing.assert_allclose(answer["changes"][0]["before"], before["belief"], atol=1e-3)
     assert answer["changes"][0]["distance"] > 0.1
-    with pytest.raises(DataError, match="linked tables"):
-        session.query({"event": {"smokes": "True"}})
 
 
 def test_a_wide_field_answers_by_belief_propagation(field: MarkovField, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,8 +94,6 @@ def test_a_wide_field_answers_by_belief_propagation(field: MarkovField, monkeypa
         ("row", {"row": 300}, "no row 301"),
         ("row", {"row": "1"}, "a number"),
         ("find_rows", {"table": "other"}, "table 'other'"),
-        ("query", {"event": {}}, "Name an event"),
-        ("query", {"event": {"smokes": "perhaps"}}, "perhaps"),
     ],
 )
 def test_wrong_questions_are_refused_with_the_reason(session: Session, question: str, request_, message: str) -> None:

@@ -17,7 +17,8 @@ import typer.main
 
 import sparsefield
 from sparsefield.app.cli import analyze, fit, info, pages, predict
-from sparsefield.app.cli.console import print_message, silenced, warnings_as_notes
+from sparsefield.app.cli.console import note, print_message, silenced
+from sparsefield.app.pages.names import told_warnings
 from sparsefield.errors import ClusterError, interrupts_as_such
 
 QUIET = ("--quiet", "-q")
@@ -87,7 +88,7 @@ def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> i
     debug, quiet = "--debug" in all_words, any(word in all_words for word in QUIET)
     try:
         with (
-            warnings_as_notes(),
+            told_warnings(note),
             interrupts_as_such(),
             silenced(messages=quiet, results=quiet and bool(words) and words[0] in WRITE_FILES),
         ):

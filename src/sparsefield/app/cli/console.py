@@ -6,7 +6,6 @@ import math
 import os
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
@@ -178,26 +177,6 @@ def inform(line: str) -> None:
 def note(line: str) -> None:
     """Print a note on stderr."""
     inform(f"Note: {line}")
-
-
-@contextmanager
-def warnings_as_notes() -> Iterator[None]:
-    """Print each UserWarning once as a note, and ignore other warnings."""
-    shown: set[str] = set()
-
-    def show_note(message: Warning | str, *_: Any, **__: Any) -> None:
-        line = " ".join(str(message).split())
-        if line not in shown:
-            shown.add(line)
-            note(line)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", UserWarning)
-        # A model that was learned from an array names its columns x0, x1, ..., so names are expected here.
-        warnings.filterwarnings("ignore", message="X has feature names")
-        warnings.showwarning = show_note
-        yield
 
 
 class StatusLine:

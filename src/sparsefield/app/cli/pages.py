@@ -6,7 +6,6 @@ import sys
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -107,7 +106,6 @@ def explore(
     model: opt.Model,
     data: Annotated[Path | None, typer.Argument(metavar="[DATA]")] = None,
     port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
-    open_page: Annotated[bool, typer.Option("--open")] = False,
     reading: opt.ReadingOptions,
 ) -> None:
     """Explore a model in a browser: its network, probabilities given evidence, and, with DATA, its rows.
@@ -117,7 +115,6 @@ def explore(
     Options:
         data: Show the rows of this table (CSV or Parquet), or of linked tables (their TOML file or its folder).
         port: Serve the page on this port; 0 chooses a free one.
-        open_page: Open the page in a browser.
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise DataError(
@@ -132,19 +129,11 @@ def explore(
 
         session = Session((data or model).stem, saved.load() if rows is None else rows.model, rows)
 
-    with TemporaryDirectory(prefix="sparsefield-") as folder:
+    def ready(address: str) -> None:
+        show(address)
+        print_message("Open this address in a browser on this machine. Press Ctrl-C to stop.")
 
-        def ready(address: str) -> None:
-            show(address)
-            print_message("Open this address in a browser on this machine. Press Ctrl-C to stop.")
-            if open_page:
-                # A page that redirects to the address, because other users can see the arguments of a process.
-                path = Path(folder) / "explore.html"
-                page = f'<!DOCTYPE html><meta http-equiv="refresh" content="0; url={address}">'
-                write_atomically(path, page.encode())
-                typer.launch(str(path))
-
-        serve(session, port=port, ready=ready)
+    serve(session, port=port, ready=ready)
     print_message("Stopped.")
 
 

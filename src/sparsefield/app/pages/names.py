@@ -1,4 +1,4 @@
-"""Names on pages and figures: shortened and wrapped so that different ones stay different, without control characters.
+"""Texts for people: names that are shortened so that different ones stay different, visible letters, and warnings.
 
 Names of questions and states often begin alike ("agree strongly", "agree somewhat"), so a long name is cut in the
 middle: its end tells it apart as often as its beginning does.
@@ -7,8 +7,11 @@ middle: its end tells it apart as often as its beginning does.
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 DOTS = "\u2026"
 MAX_LISTED = 5
@@ -82,3 +85,25 @@ def wrap_name(text: str, width: int, lines: int = 2) -> list[str]:
             rows.append("")
         rows[-1] += piece
     return [shorten(row.strip(), width) for row in rows if row.strip()] or [text]
+
+
+@contextmanager
+def told_warnings(tell: Callable[[str], None], *ignored: type[Warning]) -> Iterator[None]:
+    """Call ``tell`` once with the text of each UserWarning, and ignore other warnings."""
+    told: set[str] = set()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        line = " ".join(str(message).split())
+        if line not in told:
+            told.add(line)
+            tell(line)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        # A model that was learned from an array names its columns x0, x1, ..., so names are expected here.
+        warnings.filterwarnings("ignore", message="X (has|does not have valid) feature names")
+        for category in ignored:
+            warnings.simplefilter("ignore", category)
+        warnings.showwarning = show
+        yield

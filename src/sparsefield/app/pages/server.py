@@ -20,8 +20,8 @@ HOST = "127.0.0.1"
 MAX_BODY = 1_000_000
 """Largest body of a request in bytes."""
 
-MAX_CONNECTIONS, MAX_WAITING = 40, 8
-"""Connections at a time, and questions that are answered or wait for it; others are refused with 429."""
+MAX_CONNECTIONS = 40
+"""Connections at a time; others are refused."""
 
 HEADERS = {
     "Referrer-Policy": "no-referrer",
@@ -84,12 +84,10 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
     from starlette.responses import HTMLResponse, JSONResponse, Response
     from starlette.routing import Route
 
-    waiting = asyncio.Semaphore(MAX_WAITING)
     questions: dict[str, Callable[[dict[str, Any]], Any]] = {
         "beliefs": session.beliefs,
         "rows": session.find_rows,
         "row": session.row,
-        "query": session.query,
     }
 
     async def show_page(request: Request) -> Response:
@@ -106,14 +104,10 @@ def make_app(session: Session, token: str, port: Callable[[], int]) -> Guard:
             asked = None
         if not isinstance(asked, dict):
             return JSONResponse({"error": "A question is a JSON object."}, 400, headers=HEADERS)
-        if waiting.locked():
-            return JSONResponse({"error": "Too many questions at once: try again."}, 429, headers=HEADERS)
-        async with waiting:
-            try:
-                found = await asyncio.to_thread(ask, asked)
-            except DataError as error:
-                return JSONResponse({"error": str(error)}, 422, headers=HEADERS)
-        return JSONResponse(found, headers=HEADERS)
+        try:
+            return JSONResponse(await asyncio.to_thread(ask, asked), headers=HEADERS)
+        except DataError as error:
+            return JSONResponse({"error": str(error)}, 422, headers=HEADERS)
 
     routes = [Route("/", show_page, methods=["GET"]), Route("/api/{question}", answer, methods=["POST"])]
     app: Starlette = Starlette(routes=routes)

@@ -1,11 +1,9 @@
-"""What a served page asks: beliefs under evidence, rows of the data, and probabilities of events."""
+"""What a served page asks: beliefs under evidence, and rows of the data."""
 
 from __future__ import annotations
 
 import copy
-import re
 import threading
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -25,6 +23,7 @@ from sparsefield.app.pages.cells import (
     read_value,
     table_beliefs,
 )
+from sparsefield.app.pages.names import told_warnings
 from sparsefield.app.pages.page import make_page
 from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.data.schema import Label, Variable
@@ -114,7 +113,9 @@ class Session:
 
         A request has ``set`` {column: text}, ``method``, and for linked tables ``table`` and ``row``.
         """
-        given, method, wanted = _texts(request, "set"), self._method(request), str(request.get("filter", "")).lower()
+        given, method, wanted = request.get("set", {}), self._method(request), str(request.get("filter", "")).lower()
+        if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
+            raise DataError("'set' of a request has a text for each column.")
         with self.lock:
             if self.linked:
                 changes, notes = self._compare_linked(request, given, method)
@@ -223,26 +224,6 @@ class Session:
         described = rows.describe(table, row, beliefs)
         return {"name": rows.row_name(table, row), **described, **_notes(methods, lines)}
 
-    # -- queries -----------------------------------------------------------------------------------------------------
-
-    def query(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return P(event | evidence); a request has ``event`` and ``set``, both {column: text}."""
-        if self.linked:
-            raise DataError("Events of linked tables have no probabilities on this page: set values of a row instead.")
-        event, given = _texts(request, "event"), _texts(request, "set")
-        if not event:
-            raise DataError("Name an event, such as smokes=yes, age=60 to 80.")
-        evidence: dict[str, Any] = dict.fromkeys(variable.name for variable in self.model.field_.schema.observed)
-        evidence |= {name: read_value(self._variable(name), text) for name, text in given.items()}
-        asked: dict[str, Any] = {}
-        for name, text in event.items():
-            variable = self._variable(name)
-            is_state = not variable.numeric and text in map(str, variable.states)
-            asked[name] = read_value(variable, text) if is_state else _read_range(variable, text)
-        with self.lock, collect_warnings() as lines:
-            answer = self.model.probability(asked, evidence)
-        return {"value": answer.value, "standard_error": answer.error, **_notes(frozenset([answer.method]), lines)}
-
     # -- reading requests --------------------------------------------------------------------------------------------
 
     def _rows(self) -> TableRows:
@@ -278,38 +259,10 @@ class Session:
 
 @contextmanager
 def collect_warnings() -> Iterator[list[str]]:
-    """Collect the library's warnings as lines for the page."""
+    """Collect the library's warnings as lines for the page; unknown values were reported at the start."""
     lines: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("ignore")
-        warnings.simplefilter("always", UserWarning)
-        # Whether columns have names does not matter here, and unknown values were reported at the start.
-        warnings.filterwarnings("ignore", message="X (has|does not have valid) feature names")
-        warnings.simplefilter("ignore", UnknownStateWarning)
+    with told_warnings(lines.append, UnknownStateWarning):
         yield lines
-    lines += dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught)
-
-
-def _texts(request: Mapping[str, Any], key: str) -> dict[str, str]:
-    """Return a part of a request that has texts by columns."""
-    part = request.get(key, {})
-    if not isinstance(part, dict) or not all(isinstance(text, str) for text in part.values()):
-        raise DataError(f"{key!r} of a request has a text for each column.")
-    return part
-
-
-def _read_range(variable: Variable, text: str) -> Any:
-    """Return the range (low, high) of a text such as "60 to 80", ">= 60", "> 60" or "<= 3"; other texts as they are."""
-    match = re.fullmatch(r"\s*(?:(.+?)\s+to\s+(.+?)|>(=?)\s*(.+?)|<(=?)\s*(.+?))\s*", text)
-    if match is None or not variable.ordered:
-        return text
-    ends: list[Any] = [
-        None if end is None else read_value(variable, end) for end in (match[1] or match[4], match[2] or match[6])
-    ]
-    for k, is_strict in enumerate((match[3] == "", match[5] == "")):
-        if is_strict and isinstance(ends[k], (int, float)):
-            ends[k] = float(np.nextafter(ends[k], np.inf if k == 0 else -np.inf))
-    return tuple(ends)
 
 
 def _notes(methods: frozenset[str], lines: Any) -> dict[str, Any]:

@@ -346,36 +346,6 @@
       names,
       ...Object.keys(question.set).map(setter),
     ];
-    if (!server.linked) {
-      const event = make("input", {
-          type: "text",
-          id: "event",
-          placeholder: "smokes=yes, age=60 to 80",
-          "aria-label": "Event",
-          class: "fill-rest",
-        }),
-        result = make("output", { id: "probability" });
-      const query = async () => {
-        const pairs = event.value
-          .split(",")
-          .map((part) => part.split(/=(.*)/s).map((text) => text.trim()))
-          .filter((pair) => pair[0]);
-        const found = await ask("query", {
-          event: Object.fromEntries(pairs.map(([name, text]) => [name, text ?? ""])),
-          set: given(),
-        });
-        if (!found) return;
-        const error = found.standard_error ? ` \u00b1 ${percent(found.standard_error)}` : "";
-        result.textContent = found.error ?? `${percent(found.value)}${error} (${found.method})`;
-      };
-      event.addEventListener("keydown", (press) => {
-        if (press.key === "Enter") query();
-      });
-      parts.push(
-        make("h4", {}, "How probable is \u2026"),
-        make("div", { class: "row" }, event, button("Ask", query), result),
-      );
-    }
     parts.push(methodChoice());
     if (answer?.error) parts.push(make("p", { class: "warn", role: "alert" }, answer.error));
     if (answer?.changes) parts.push(...beliefViews());
