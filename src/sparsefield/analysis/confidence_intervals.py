@@ -137,11 +137,9 @@ class ConfidenceIntervals:
         first, second = (order[side] for side in np.triu_indices(len(order), 1))
         between = sp.csr_array(directions[first] - directions[second])
         columns = self._intervals(between)
-        errors, difference = columns["standard_error"], columns.pop("estimate")
-        if self.imputed is None:
-            columns["p_value"] = 2.0 * norm.sf(np.abs(difference) / np.maximum(errors, np.finfo(float).tiny))
-        else:
-            columns["p_value"] = self._pool(between).p_value
+        difference, errors = columns.pop("estimate"), np.maximum(columns["standard_error"], np.finfo(float).tiny)
+        normal = 2.0 * norm.sf(np.abs(difference) / errors)
+        columns["p_value"] = normal if self.imputed is None else self._pool(between).p_value
         names = self._edge_names(first, ("variable_a", "variable_b"))
         names |= self._edge_names(second, ("other_a", "other_b"))
         return make_frame({**names, "difference": difference, **columns}, self.kind)
@@ -280,23 +278,22 @@ def _check_options(
     field: FieldEstimator, method: Any, level: Any, n: Any, imputations: Any, drop_incomplete: bool
 ) -> None:
     """Refuse invalid options, all at once."""
-    problems = []
-    if method not in get_args(Method):
-        problems.append(f"method must be 'godambe' or 'bootstrap', got {method!r}.")
-    if not 0.0 < level < 1.0:
-        problems.append(f"level must be between 0 and 1, got {level!r}.")
-    if not isinstance(n, Integral) or n < 2:
-        problems.append(f"n must be a whole number from 2, got {n!r}.")
+    wrong = {
+        f"method must be 'godambe' or 'bootstrap', got {method!r}.": method not in get_args(Method),
+        f"level must be between 0 and 1, got {level!r}.": not 0.0 < level < 1.0,
+        f"n must be a whole number from 2, got {n!r}.": not isinstance(n, Integral) or n < 2,
+    }
     if imputations is not None:
-        if isinstance(imputations, bool) or not isinstance(imputations, Integral) or imputations < 2:
-            problems.append(f"imputations must be a whole number from 2, got {imputations!r}.")
-        if method != "godambe":
-            problems.append("imputations are for method='godambe', whose covariances can be pooled: remove one.")
-        if drop_incomplete:
-            problems.append("imputations and drop_incomplete cannot be used together: remove one.")
-        if not isinstance(field, MarkovField):
-            problems.append("imputations are for a MarkovField: use drop_incomplete=True for labels.")
-    raise_problems(problems)
+        whole = isinstance(imputations, Integral) and not isinstance(imputations, bool)
+        wrong |= {
+            f"imputations must be a whole number from 2, got {imputations!r}.": not whole or imputations < 2,
+            "imputations are for method='godambe', whose covariances can be pooled: remove one.": method != "godambe",
+            "imputations and drop_incomplete cannot be used together: remove one.": drop_incomplete,
+            "imputations are for a MarkovField: use drop_incomplete=True for labels.": not isinstance(
+                field, MarkovField
+            ),
+        }
+    raise_problems(problem for problem, is_wrong in wrong.items() if is_wrong)
 
 
 def _estimate_again(field: FieldEstimator, problem: RefitProblem) -> tuple[Estimate, np.ndarray]:

@@ -7,7 +7,7 @@ an approximate draw from the posterior distribution of the weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.refit import MAX_PARAMETERS, RefitProblem, minimize_nearby, newton_solver
 from sparsefield.compute import Threads
-from sparsefield.data import Block, Label, Schema, Source, Table, check_weights, compile_table, make_frame
+from sparsefield.data import Block, Label, Source, check_weights, compile_table, make_frame
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.data.frame_building import Frame, fill_cells
 from sparsefield.data.labels import is_missing
@@ -114,13 +114,10 @@ class Imputations:
             if self.source.kind == "array":
                 cells = [[None if is_missing(value) else value for value in column] for column in table.T.tolist()]
                 table = make_frame(dict(zip(self.source.names, cells, strict=True)), "polars")
-            elif self.source.kind == "pandas":  # row labels would occur several times
-                table = table.reset_index(drop=True)
-            frame: nw.DataFrame = nw.from_native(table, eager_only=True)
-            keys = zip(NAMES, ([number] * len(frame), range(1, len(frame) + 1)), strict=True)
-            series = [nw.new_series(name, list(key), nw.Int64, backend=frame.implementation) for name, key in keys]
-            parts.append(frame.with_columns(*series).select(*NAMES, *frame.columns))
-        long = nw.to_native(nw.concat(parts))
+            frame: nw.DataFrame = nw.from_native(table, eager_only=True).with_row_index("row")
+            keys = nw.lit(number, nw.Int64).alias("imputation"), nw.col("row").cast(nw.Int64) + 1
+            parts.append(frame.with_columns(*keys).select(*NAMES, *self.source.names))
+        long = nw.to_native(nw.concat(parts))  # of pandas, row labels would occur several times
         return long.reset_index(drop=True) if self.source.kind == "pandas" else long
 
 
@@ -184,7 +181,12 @@ def impute(
     if not field.field_.record.is_learned:
         raise DataError("The field was given, not learned: its weights have no uncertainty. Fit it to the table.")
     table = compile_table(read_by_name(field, X), field.field_.schema)
-    cells = _missing_cells(table)
+    cells = {}
+    for k, (variable, codes) in enumerate(zip(table.schema.targets, table.codes(), strict=True)):
+        # Values that training never saw stay as they are.
+        rows = np.setdiff1d(np.flatnonzero(codes < 0), table.unknown_rows.get(variable.name, []))
+        if len(rows):
+            cells[k] = rows
     if not cells:
         raise DataError("The table has no missing cells of target columns: there is nothing to impute.")
     if table.n_rows < (learned := field.field_.record.n_rows):
@@ -208,7 +210,12 @@ def impute(
             if progress is not None:
                 progress(done + 1, total)
         codes = engine.map(chains.finish, branches)
-    return Imputations(X, learned_source(field, X), _label_cells(table.schema, cells, codes, int(seed)), int(m))
+    labeled = {}
+    for k, rows in cells.items():  # numbers are drawn from their levels
+        variable, seeds = table.schema.targets[k], ([int(seed), number, k] for number in range(m))
+        parts = zip(codes, map(np.random.default_rng, seeds), strict=True)
+        labeled[variable.name] = rows, tuple(labels_of_codes(variable, part[k, rows], rng) for part, rng in parts)
+    return Imputations(X, learned_source(field, X), labeled, int(m))
 
 
 def _field_to_draw_from(field: MarkovField, n_rows: int) -> Field:
@@ -234,31 +241,6 @@ def _field_to_draw_from(field: MarkovField, n_rows: int) -> Field:
             "fewer columns, or a larger l1."
         )
     return known
-
-
-def _missing_cells(table: Table) -> dict[int, np.ndarray]:
-    """Return {target: rows} of the missing cells, without values that training never saw."""
-    cells = {}
-    for k, (variable, codes) in enumerate(zip(table.schema.targets, table.codes(), strict=True)):
-        rows = np.setdiff1d(np.flatnonzero(codes < 0), table.unknown_rows.get(variable.name, []))
-        if len(rows):
-            cells[k] = rows
-    return cells
-
-
-def _label_cells(
-    schema: Schema, cells: Mapping[int, np.ndarray], codes: Sequence[np.ndarray], seed: int
-) -> dict[str, tuple[np.ndarray, tuple[list[Label], ...]]]:
-    """Return what was drawn for the missing cells of each column; numbers are drawn from their levels."""
-    labeled = {}
-    for k, rows in cells.items():
-        variable = schema.targets[k]
-        drawn = (
-            labels_of_codes(variable, part[k, rows], np.random.default_rng([seed, number, k]))
-            for number, part in enumerate(codes)
-        )
-        labeled[variable.name] = rows, tuple(drawn)
-    return labeled
 
 
 @dataclass

@@ -5,7 +5,6 @@ A field may have a million columns, so the network is kept as arrays; a page sho
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
@@ -21,9 +20,6 @@ from sparsefield.model import Field
 
 Array = np.ndarray
 
-EDGES_PER_NODE = 2.5
-"""Edges of an overview for each of its nodes; more would hide each other."""
-
 AGREEMENT = 0.5
 """Least ratio of the sum over features to the sum of their absolute values: three parts agree for one that does not."""
 
@@ -31,24 +27,6 @@ LEAST_CORRELATION = 0.05
 """Least mean correlation of the features with the scores: features of middle levels say nothing about a direction."""
 
 SCORES = (ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE)
-
-
-@dataclass(frozen=True)
-class Edge:
-    """Two columns that share features of one template; over links both ends may be one column, of two rows."""
-
-    number: int
-    ends: tuple[int, int]
-    template: str
-    """Template of the features; empty within one plain table."""
-    strength: float
-    """Norm of the weights, as in ``edges_``."""
-    sign: int
-    """1 or -1 where the two columns rise together, or one falls as the other rises; 0 where that is not known.
-
-    It is that of the covariance of two numbers, ordinal or binary columns to which the features contribute, unless
-    these disagree: see `edge_signs`. Other states have no order, so that edges have no sign.
-    """
 
 
 @dataclass(frozen=True)
@@ -107,9 +85,13 @@ class Network:
     Attributes
     ----------
     ends : (edges, 2) array of int
+        Over links both ends may be one column, of two rows.
     strengths : (edges,) array of float
+        Norms of the weights, as in ``edges_``.
     signs : (edges,) array of int
-        See `Edge`.
+        1 or -1 where the two columns rise together, or one falls as the other rises; 0 where that is not known. It is
+        that of the covariance of two numbers, ordinal or binary columns to which the features contribute, unless these
+        disagree: see `edge_signs`. Other states have no order, so that edges have no sign.
     linear : (edges,) array of bool
         Whether an edge has a linear part: see `are_linear`.
     weights : (edges,) array of float
@@ -157,14 +139,9 @@ class Network:
 
     # -- edges -------------------------------------------------------------------------------------------------------
 
-    def edges_of(self, node: int) -> list[Edge]:
-        """Return all edges of a node, strongest first."""
-        return [self.edge(k) for k in self._edge_numbers(node).tolist()]
-
-    def edge(self, k: int) -> Edge:
-        """Return an edge by its number."""
-        a, b = self.ends[k].tolist()
-        return Edge(k, (a, b), self._templates[self._template[k]], float(self.strengths[k]), int(self.signs[k]))
+    def template(self, k: int) -> str:
+        """Return the template of the features of an edge; empty within one plain table."""
+        return self._templates[self._template[k]]
 
     def feature_numbers(self, k: int) -> list[int]:
         """Return the numbers of the features of an edge, strongest first."""
@@ -202,7 +179,7 @@ class Network:
         edges = np.arange(len(self.strengths)) if edges is None else edges
         return Subgraph(self, tuple(dict.fromkeys(self.ends[edges].ravel().tolist())), edges)
 
-    def overview(self, limit: int, max_edges: int | None = None) -> Subgraph:
+    def overview(self, limit: int, max_edges: int) -> Subgraph:
         """Return the backbone of up to ``limit`` columns with the strongest edges among them, up to ``max_edges``.
 
         The backbone keeps columns connected, which the strongest edges of a wide table do not. Where there is room,
@@ -213,7 +190,10 @@ class Network:
         isolated = (k for k in range(self.n_variables) if k not in nodes)
         nodes.update(dict.fromkeys(islice(isolated, limit - len(nodes))))
         left_out = self.n_variables - sum(k < self.n_variables for k in nodes)
-        return Subgraph(self, tuple(nodes), np.union1d(tree, self._edges_among(nodes, max_edges)), left_out)
+        wanted = np.array(list(nodes), dtype=np.int64)
+        touching = np.unique(np.concatenate([self._edge_numbers(node) for node in wanted] or [wanted]))
+        among = touching[np.isin(self.ends[touching], wanted).all(axis=1)]
+        return Subgraph(self, tuple(nodes), np.union1d(tree, among[:max_edges]), left_out)
 
     def backbone(self, limit: int | None = None) -> tuple[list[int], Array]:
         """Return up to ``limit`` nodes with edges, and the edges of a maximum spanning forest of them, strongest first.
@@ -226,30 +206,17 @@ class Network:
         nodes: dict[int, None] = {}
         tree: list[int] = []
         ends = self.ends.tolist()
-        for start in range(len(ends)):
-            if len(nodes) >= limit:
-                break
-            if ends[start][0] not in nodes and ends[start][1] not in nodes:
-                self._grow(ends[start][0], limit, nodes, tree)
-        return list(nodes), np.array(sorted(tree), dtype=np.int64)
-
-    def _grow(self, start: int, limit: int, nodes: dict[int, None], tree: list[int]) -> None:
-        """Add the nodes of a component, from ``start`` by the strongest edge to a new node, and these edges."""
-        frontier: list[tuple[int, int]] = []  # numbers of edges rank them by strength
-        nodes[start] = None
-        self._push_edges(frontier, start)
-        while frontier and len(nodes) < limit:
-            edge, node = heappop(frontier)
-            if node not in nodes:
+        for start, _ in ends:
+            frontier = [(-1, start)]  # numbers of edges rank them by strength
+            while frontier and len(nodes) < limit:
+                edge, node = heappop(frontier)
+                if node in nodes:
+                    continue
                 nodes[node] = None
-                tree.append(edge)
-                self._push_edges(frontier, node)
-
-    def _push_edges(self, frontier: list[tuple[int, int]], node: int) -> None:
-        numbers = self._edge_numbers(node)
-        first, second = self.ends[numbers].T
-        for edge, other in zip(numbers.tolist(), np.where(first == node, second, first).tolist(), strict=True):
-            heappush(frontier, (edge, other))
+                tree += [edge] if edge >= 0 else []
+                for number in self._edge_numbers(node).tolist():
+                    heappush(frontier, (number, sum(ends[number]) - node))
+        return list(nodes), np.array(sorted(tree), dtype=np.int64)
 
     # -- arrays ------------------------------------------------------------------------------------------------------
 
@@ -260,13 +227,6 @@ class Network:
 
     def _edge_numbers(self, node: int) -> Array:
         return self._edges_by_node[self._offsets[node] : self._offsets[node + 1]]
-
-    def _edges_among(self, nodes: Iterable[int], most: int | None = None) -> Array:
-        """Return the ``most`` strongest edges among some nodes."""
-        wanted = np.array(list(nodes), dtype=np.int64)
-        touching = np.unique(np.concatenate([self._edge_numbers(node) for node in wanted] or [wanted]))
-        found = touching[np.isin(self.ends[touching], wanted).all(axis=1)]
-        return found[: round(EDGES_PER_NODE * len(wanted)) if most is None else most]
 
     def _index_columns(self) -> tuple[Array, Array, Array]:
         """Return the node, the view (-1: none) and the direction (columns, 4) of each column of the layout.

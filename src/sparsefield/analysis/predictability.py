@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.metrics import CellPredictions, ColumnEvaluation, calibration_sums, evaluate_states
-from sparsefield.data import Dataset, JoinedColumns, Relational, Schema, Source, Table, Variable, compile_table
+from sparsefield.data import Dataset, JoinedColumns, Relational, Source, Table, Variable, compile_table
 from sparsefield.data.frame_building import Frame, make_frame
 from sparsefield.data.labels import as_numbers
 from sparsefield.errors import DataError
@@ -89,8 +89,7 @@ def find_predictability(scored: ScoredRows) -> dict[str, Any]:
     r_squared, accuracy, normalized = np.full((3, len(scores)), np.nan)
     for k, (table, variable, beliefs, _) in enumerate(scored.known_cells()):
         if variable.numeric:
-            numbers = scored.numbers[table][variable.name]
-            known = numbers[~np.isnan(numbers)]
+            known = as_numbers(scored.sources[table].column(variable.name))
             errors, total = known - beliefs @ np.array(variable.states, dtype=float), len(known) * known.var()
             r_squared[k] = 1.0 - np.square(errors).sum() / total if total > 0.0 else np.nan
         else:
@@ -121,10 +120,8 @@ class ScoredRows:
     """The posterior of each cell given all others."""
     n_rows: int
     """Number of rows of the data, over all tables; of very large tables only a part is compiled."""
-    has_value: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
-    """{table: {column: (rows,) bool}}, without the columns of a sparse matrix, which has no missing values."""
-    numbers: Mapping[str, Mapping[str, np.ndarray]] = field(default_factory=dict)
-    """{table: {numeric column: (rows,) numbers, NaN where one is missing}} of the compiled rows."""
+    sources: Mapping[str, Source | JoinedColumns]
+    """{table: the rows that are compiled}."""
     known_shares: bool = True
     """Whether the field has frequencies of training, with which its predictions are compared."""
 
@@ -145,6 +142,19 @@ class ScoredRows:
             name = f"{table}.{variable.name}" if table else variable.name
             scores.append(replace(evaluate_states(name, "nominal", *parts), kind=variable.kind, calibration=curve))
         return scores
+
+    @cached_property
+    def has_value(self) -> dict[str, dict[str, np.ndarray]]:
+        """{table: {column: (rows,) bool}}, without the columns of a sparse matrix, which has no missing values."""
+        layout = self.sample.layout
+        return {
+            table: {
+                name: np.asarray(source.column(name).present)
+                for name in source.names
+                if name in schema.index_of_name and (isinstance(source, JoinedColumns) or source.kind != "sparse")
+            }
+            for (table, source), schema in zip(self.sources.items(), layout.schemas, strict=True)
+        }
 
     def known_cells(self) -> Iterator[tuple[str, Variable, np.ndarray, np.ndarray]]:
         """Yield table, column, beliefs (cells, states) and true states of the known cells of each target column."""
@@ -177,53 +187,27 @@ def score_rows(estimator: FieldEstimator, data: Any) -> ScoredRows:
     as columns.
     """
     check_is_fitted(estimator)
-    learned = estimator.field_.record.is_learned
+    schemas, sources = estimator.field_.layout.schemas, {}
     if isinstance(estimator, RelationalField):
         sample = compile_densely(estimator, data)
         sources = {name: data.select_variables(name) for name in sample.layout.tables}
-        has_value = {name: _has_value(source, source.names) for name, source in sources.items()}
-        pairs = zip(sample.layout.tables, sample.layout.schemas, strict=True)
-        numbers = {name: _numbers(sources[name], schema) for name, schema in pairs}
-        cells = infer_cells(estimator, sample)
-        return ScoredRows(sample, cells, sample.n_rows, has_value, numbers=numbers, known_shares=learned)
-    if isinstance(data, Relational):
+        n_rows = sample.n_rows
+    elif isinstance(data, Relational):
         raise DataError(f"The data are linked tables, but a {type(estimator).__name__} is over one table.")
-    schema = estimator.field_.schema
-    if schema.has_sparse_covariates:
+    elif schemas[0].has_sparse_covariates:
         raise DataError("The field was learned from a sparse matrix, which has no label columns: leave the table out.")
-    source = learned_source(estimator, data, "data")
-    most = max(1, MOST_CELLS // max(schema.n_columns, 1))
-    n_rows = source.n_rows
-    if n_rows > most:
-        source = learned_source(estimator, _some_rows(data, source, most), "data")
-    sample = Dataset.single(compile_table(source, schema))
-    known = [] if source.kind == "sparse" else [name for name in source.names if name in schema.index_of_name]
-    has_value, numbers = {"": _has_value(source, known)}, {"": _numbers(source, schema)}
-    return ScoredRows(sample, infer_cells(estimator, sample), n_rows, has_value, numbers, learned)
-
-
-def _has_value(source: Source | JoinedColumns, names: Iterable[str]) -> dict[str, np.ndarray]:
-    return {name: np.asarray(source.column(name).present) for name in names}
-
-
-def _numbers(source: Source | JoinedColumns, schema: Schema) -> dict[str, np.ndarray]:
-    """Return {numeric target: (rows,) numbers, NaN where one is missing}."""
-    found = {}
-    for variable in schema.described:  # plain columns are no numeric targets
-        if variable.numeric and variable.role == "target":
-            column = source.column(variable.name)
-            found[variable.name] = np.full(source.n_rows, np.nan)
-            found[variable.name][column.present] = as_numbers(column)
-    return found
-
-
-def _some_rows(data: Any, source: Source, most: int) -> Any:
-    rows = np.unique(np.linspace(0, source.n_rows - 1, most).astype(np.int64))
-    if sp.issparse(data):
-        return data.tocsr()[rows]
-    if source.kind == "array":
-        return np.asarray(data)[rows]
-    return nw.to_native(nw.from_native(data, eager_only=True)[rows.tolist()])
+    else:
+        source = learned_source(estimator, data, "data")
+        n_rows, most = source.n_rows, max(1, MOST_CELLS // max(schemas[0].n_columns, 1))
+        if n_rows > most:
+            rows = np.unique(np.linspace(0, n_rows - 1, most).astype(np.int64))
+            if source.kind in ("array", "sparse"):
+                part = (data.tocsr() if sp.issparse(data) else np.asarray(data))[rows]
+            else:
+                part = nw.to_native(nw.from_native(data, eager_only=True)[rows.tolist()])
+            source = learned_source(estimator, part, "data")
+        sample, sources = Dataset.single(compile_table(source, schemas[0])), {"": source}
+    return ScoredRows(sample, infer_cells(estimator, sample), n_rows, sources, estimator.field_.record.is_learned)
 
 
 def conditional_log_likelihood(field: MarkovField | RelationalField, X_true: Any, X_missing: Any) -> float:

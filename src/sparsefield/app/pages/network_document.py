@@ -55,11 +55,12 @@ def describe_network(
     holding = edges_that_hold(network)
     part, layout_edges, n_initial = _choose_part(network, holding)
     places = _layout(part, layout_edges, groups)
-    edges = [network.edge(k) for k in part.edges.tolist()]
-    templates = list(dict.fromkeys(edge.template for edge in edges if edge.template))
+    edges = part.edges.tolist()
+    over = [network.template(k) for k in edges]
+    templates = list(dict.fromkeys(filter(None, over)))
     learned = network.field.record.is_learned
     variables = [network.variable(node) for node in part.nodes]
-    features = [network.feature_numbers(edge.number) for edge in edges]
+    features = [network.feature_numbers(k) for k in edges]
     few = len(part.nodes) <= MAX_DISTRIBUTIONS
     return {
         "names": part.names,
@@ -80,11 +81,11 @@ def describe_network(
         "sign": network.signs[part.edges].tolist(),
         "tree": [int(holding is None and edge in layout_edges) for edge in part.edges.tolist()],
         "holding": None if holding is None else int(np.isin(part.edges, holding).sum()),
-        "t": [templates.index(edge.template) if edge.template else -1 for edge in edges],
+        "t": [templates.index(template) if template else -1 for template in over],
         "templates": templates,
         "f": [[_feature(f) for f in name_features(network.field, own[:MAX_FEATURES])] for own in features],
         "more": [max(0, len(own) - MAX_FEATURES) for own in features],
-        "pairs": [_pair(network, edge.number, shares) for edge in edges[:MAX_PAIRS]],
+        "pairs": [_pair(network, k, shares) for k in edges[:MAX_PAIRS]],
         "bubbles": _bubbles(network, groups) if len(part.nodes) > BUBBLES_ABOVE else None,
         "alone": network.n_variables - sum(node < network.n_variables for node in part.nodes),
     }
@@ -144,8 +145,8 @@ def _pair(network: Network, number: int, shares: Mapping[str, DataShares]) -> di
     A weight is the sum of the weights of the features of a pair of states, minus the means of its row and column under
     the training frequencies: the part that neither state explains alone. Counts are those of the rows of the data.
     """
-    edge = network.edge(number)
-    first, second = (network.variable(node) for node in edge.ends)
+    ends, template = network.ends[number].tolist(), network.template(number)
+    first, second = (network.variable(node) for node in ends)
     if first is None or second is None or not first.states or not second.states:
         return None
     states = [[str(state) for state in state_labels(variable)] for variable in (first, second)]
@@ -156,8 +157,8 @@ def _pair(network: Network, number: int, shares: Mapping[str, DataShares]) -> di
     weights = weights - a @ weights
     weights = weights - (weights @ b)[:, None]
     weights = _mean_of_bins(first, a, _mean_of_bins(second, b, weights.T).T)
-    tables = [network.table_of(node) for node in edge.ends]
-    over_link = edge.template != "" and not edge.template.startswith("within")
+    tables = [network.table_of(node) for node in ends]
+    over_link = template != "" and not template.startswith("within")
     counts = None
     if tables[0] == tables[1] and tables[0] in shares and not over_link:
         counts = shares[tables[0]].cross_counts(first.name, second.name)
@@ -170,7 +171,7 @@ def _pair(network: Network, number: int, shares: Mapping[str, DataShares]) -> di
 
 def _state_weights(network: Network, number: int, first: Variable, second: Variable) -> np.ndarray:
     """Return (states, states) sums of the weights of pair features, levels of numbers included, in state order."""
-    field, ends = network.field, network.edge(number).ends
+    field, ends = network.field, network.ends[number].tolist()
     by_column = np.zeros((first.width, second.width))
     for k in network.feature_numbers(number):
         if k >= len(field.weights):
