@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from sparsefield.data.labels import as_objects, is_missing, plain_values
+from sparsefield.data.labels import SECONDS_OF_DAY, as_objects, is_missing, plain_values
 from sparsefield.errors import DataError
 
 DATED = re.compile(r"(date|time|datetime|duration)(?:\[(s|ms|us|ns)(?:, (\S+))?\])?")
@@ -21,9 +21,6 @@ CATEGORIES = ("categorical", "ordered")
 """The types of categorical columns without and with an order."""
 
 FAMILIES = {"date": "dates", "datetime": "dates", "time": "times of day", "duration": "durations"}
-
-EXAMPLES = {"date": date(1970, 1, 1), "time": time()}
-"""Cells of the types that pandas has no type for."""
 
 LARGEST_PLAIN, SMALLEST_PLAIN = 1e15, 1e-5
 """Numbers beyond these magnitudes are written with an exponent."""
@@ -120,6 +117,29 @@ def empty_series(name: str, length: int, column_type: ColumnType, backend: Any) 
     return nw.new_series(name, [None] * length, kind, backend=backend)
 
 
+def cells_of_days(days: Sequence[float], dtype: str, per_second: int = 1) -> list[Any]:
+    """Return numbers of days as cells of a type of `DATED`; times to the second, or to a part of it."""
+    kind, unit, zone = _parts_of(dtype)
+    if kind == "date":
+        return [date(1970, 1, 1) + timedelta(days=round(day)) for day in days]
+    if kind == "duration":
+        size = {"s": 10**6, "ms": 10**3}.get(unit, 1)  # in microseconds
+        return [timedelta(microseconds=round(day * SECONDS_OF_DAY * 10**6 / size) * size) for day in days]
+    parts = [round(day * SECONDS_OF_DAY * per_second) * (10**6 // per_second) for day in days]
+    times = [datetime(1970, 1, 1, tzinfo=UTC if zone else None) + timedelta(microseconds=part) for part in parts]
+    if kind == "time":
+        return [moment.time() for moment in times]
+    return [moment.astimezone(ZoneInfo(zone)) for moment in times] if zone else times
+
+
+def _parts_of(dtype: str) -> tuple[str, str, str]:
+    """Return the kind, the unit and the time zone of a type of `DATED`; empty text for what it does not have."""
+    found = DATED.fullmatch(dtype)
+    assert found is not None
+    kind, unit, zone = found.groups(default="")
+    return kind, unit, zone
+
+
 def days_of(name: str, value: Any, dtype: str, what: str) -> float:
     """Return a date, time or duration, which may be text or a number of days, as a number of days.
 
@@ -129,9 +149,7 @@ def days_of(name: str, value: Any, dtype: str, what: str) -> float:
     dtype : its type, one of `DATED`
     what : where the value is from, for messages
     """
-    found = DATED.fullmatch(dtype)
-    assert found is not None
-    given = value
+    given, zone = value, _parts_of(dtype)[2]
     if isinstance(value, str):
         try:
             return float(value)
@@ -143,9 +161,9 @@ def days_of(name: str, value: Any, dtype: str, what: str) -> float:
     if family != family_of(dtype):
         example = {"dates": " such as 2020-01-31", "times of day": " such as 16:30"}.get(family_of(dtype), "")
         raise DataError(f"Column {name!r} holds {family_of(dtype)}{example}; {what}= has {given!r}.")
-    if isinstance(value, date) and found[3]:
+    if isinstance(value, date) and zone:
         value = value if isinstance(value, datetime) else datetime.combine(value, time())
-        value = value if value.tzinfo else value.replace(tzinfo=ZoneInfo(found[3]))
+        value = value if value.tzinfo else value.replace(tzinfo=ZoneInfo(zone))
     return float(plain_values(name, as_objects([value]))[0][0])
 
 
@@ -245,13 +263,8 @@ def _plain(number: float, digits: int) -> str:
 
 
 def _write_date(days: float, dtype: str) -> str:
-    found = DATED.fullmatch(dtype)
-    assert found is not None
     try:
-        if found[1] == "date":
-            return (datetime(1970, 1, 1) + timedelta(days=round(days))).date().isoformat()
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=days)
-        moment = moment.astimezone(ZoneInfo(found[3])) if found[3] else moment
+        (moment,) = cells_of_days([days], dtype)
     except (OverflowError, ValueError):
         return f"{days:.4g} days after 1970-01-01"
     return moment.strftime("%Y-%m-%d %H:%M").removesuffix(" 00:00")

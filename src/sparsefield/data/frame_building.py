@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Protocol, TypeVar
 
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from sparsefield.data.column_types import CATEGORIES, EXAMPLES, ColumnType, empty_series
-from sparsefield.data.frames import JoinedColumns, Source
-from sparsefield.data.labels import (
-    SECONDS_OF_DAY,
-    as_floats_of,
-    cells_like,
-    days_as_dates,
-    days_as_numpy,
-    days_as_times,
-    is_missing,
-    plain_labels,
+from sparsefield.data.column_types import (
+    CATEGORIES,
+    ColumnType,
+    cells_of_days,
+    empty_series,
+    family_of,
+    type_of_array,
+    type_of_series,
 )
+from sparsefield.data.frames import JoinedColumns, Source
+from sparsefield.data.labels import as_floats_of, cells_like, days_as_numpy, is_missing, plain_labels
 from sparsefield.errors import DataError
 
 FLOATS = {nw.Float16: np.dtype(np.float16), nw.Float32: np.dtype(np.float32)}
@@ -82,10 +80,9 @@ def make_column(
         return labels
     if column_type.dtype in CATEGORIES:
         return nw.to_native(_replace_cells(series, np.arange(len(labels)), labels))
-    cells = _as_cells(series, [EXAMPLES.get(column_type.dtype)], labels)
-    if known is not None and column_type.dtype.startswith(("datetime", "time")):
-        exact: list[Any] = list(days_as_times(labels, getattr(series.dtype, "time_zone", None), per_second=10**6))
-        exact = exact if column_type.dtype != "time" else [moment.time() for moment in exact]
+    cells = cells_of_days(labels, column_type.dtype)
+    if known is not None:
+        exact = cells_of_days(labels, column_type.dtype, per_second=10**6)
         cells = [time if is_known else cell for time, cell, is_known in zip(exact, cells, known, strict=True)]
     return nw.to_native(_fit_cells(series, cells, cells))
 
@@ -152,15 +149,9 @@ def _as_cells(series: nw.Series, values: list, labels: list) -> list:
         categories = native.cat.categories.tolist()
         known = dict(zip(plain_labels(series.name, categories), categories, strict=True))
         return [known.get(label, label) for label in labels]
-    if any(isinstance(label, str) for label in labels):
-        return cells_like(values, labels)
-    if isinstance(series.dtype, nw.Duration):
-        unit = {"s": 10**6, "ms": 10**3}.get(series.dtype.time_unit, 1)  # in microseconds
-        return [timedelta(microseconds=round(days * SECONDS_OF_DAY * 10**6 / unit) * unit) for days in labels]
-    if series.dtype == nw.Date:
-        return list(days_as_dates(labels))
-    if isinstance(series.dtype, nw.Datetime):
-        return list(days_as_times(labels, series.dtype.time_zone))
+    dtype = type_of_series(series).dtype
+    if family_of(dtype) and not any(isinstance(label, str) for label in labels):
+        return cells_of_days(labels, dtype)
     narrow = next((floats for dtype, floats in FLOATS.items() if series.dtype == dtype), None)
     return cells_like(values, labels) if narrow is None else as_floats_of(narrow, labels)
 
@@ -169,21 +160,19 @@ def _fill_array(source: Source, cells: Mapping[str, tuple[np.ndarray, list]]) ->
     filled = source.native.copy()
     for position, name in enumerate(source.names):
         if name in cells:
-            rows, labels = cells[name]
-            labels = _array_cells(source.native[:, position], labels)
+            (rows, labels), column = cells[name], source.native[:, position]
+            dtype, is_text = type_of_array(column).dtype, any(isinstance(label, str) for label in labels)
+            if column.dtype.kind == "O":
+                is_date = family_of(dtype) and not is_text
+                labels = cells_of_days(labels, dtype) if is_date else cells_like(column.tolist(), labels)
+            elif column.dtype.kind in "mM" and not is_text:
+                labels = days_as_numpy(column.dtype, labels)
+            elif column.dtype in FLOATS.values():
+                labels = as_floats_of(column.dtype, labels)
             filled = _widen(filled, labels)
             for row, label in zip(rows, labels, strict=True):
                 filled[row, position] = label
     return filled
-
-
-def _array_cells(column: np.ndarray, labels: list) -> list:
-    """Return labels as cells of an array: dates of numbers of days, floats of its precision."""
-    if column.dtype.kind == "O":
-        return cells_like(column.tolist(), labels)
-    if column.dtype.kind in "mM" and not any(isinstance(label, str) for label in labels):
-        return days_as_numpy(column.dtype, labels)
-    return as_floats_of(column.dtype, labels) if column.dtype in FLOATS.values() else labels
 
 
 def _widen(array: np.ndarray, labels: list) -> np.ndarray:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -275,20 +274,6 @@ def _as_numpy_dates(values: np.ndarray) -> np.ndarray:
     return np.array(cells, dtype="m8[us]" if isinstance(cells[0], (timedelta, np.timedelta64)) else "M8[us]")
 
 
-def days_as_dates(days: Sequence[float]) -> list[date]:
-    """Return days since 1970 as dates."""
-    return [date(1970, 1, 1) + timedelta(days=round(day)) for day in days]
-
-
-def days_as_times(days: Sequence[float], zone: Any = None, per_second: int = 1) -> list[datetime]:
-    """Return days since 1970 as times, to the second or to a part of it, in a time zone or without one."""
-    zone = ZoneInfo(zone) if isinstance(zone, str) else zone
-    start = datetime(1970, 1, 1, tzinfo=None if zone is None else UTC)
-    parts = [round(day * SECONDS_OF_DAY * per_second) * (10**6 // per_second) for day in days]
-    times = [start + timedelta(microseconds=part) for part in parts]
-    return times if zone is None else [time.astimezone(zone) for time in times]
-
-
 def days_as_numpy(dtype: np.dtype, days: Sequence[float]) -> list[Any]:
     """Return numbers of days as dates or durations of a NumPy type."""
     # In seconds, since numbers of days have rounding errors of nanoseconds.
@@ -307,27 +292,13 @@ def as_floats_of(dtype: np.dtype, labels: list[Any]) -> list[Any]:
 
 
 def cells_like(cells: Sequence[Any], labels: list[Any]) -> list[Any]:
-    """Return labels as values of the type of a column's cells; those that have none of that type stay as they are."""
+    """Return labels as booleans, decimal numbers or text if the cells of a column are; otherwise as they are."""
     known = [cell for cell in cells if not is_missing(cell)]
     if not known or any(isinstance(label, str) for label in labels):
         return labels
-    first = known[0]
-    if isinstance(first, (bool, np.bool_)):
-        same = all(isinstance(cell, (bool, np.bool_)) for cell in known)
-        return [bool(label) if same and label in (0, 1) else label for label in labels]
-    if isinstance(first, (np.datetime64, np.timedelta64)):
-        return days_as_numpy(first.dtype, labels)
-    if isinstance(first, datetime):
-        found = days_as_times(labels, first.tzinfo)
-        make: Any = type(first)  # datetime, or pandas' Timestamp
-        return list(found) if make is datetime else [make(one) for one in found]
-    if isinstance(first, date):
-        return list(days_as_dates(labels))
-    if isinstance(first, timedelta):
-        return [type(first)(seconds=round(one * SECONDS_OF_DAY)) for one in labels]
-    if isinstance(first, time):
-        return [one.time().replace(tzinfo=first.tzinfo) for one in days_as_times(labels)]
-    if isinstance(first, Decimal):
+    if all(isinstance(cell, (bool, np.bool_)) for cell in known):
+        return [bool(label) if label in (0, 1) else label for label in labels]
+    if isinstance(known[0], Decimal):
         places = max(-int(cell.as_tuple().exponent) for cell in known if isinstance(cell, Decimal) and cell.is_finite())
         return [Decimal(f"{label:.{max(places, 0)}f}") for label in labels]
     if all(isinstance(cell, str) and _NUMBER.fullmatch(cell) for cell in known):

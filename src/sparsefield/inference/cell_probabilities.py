@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from sparsefield.compute import Engine
 from sparsefield.data import Block, Coding, Dataset, Schema
@@ -263,15 +264,12 @@ def _predict_rows(field: FieldWeights, table: int, block: Block, dataset: Datase
     """Return the probabilities of the observed cells of incomplete rows."""
     schema, every_row = field.layout.schemas[table], np.arange(block.n_rows)
     influence = _influences(field, table)
-    labels = np.empty(block.codes.shape, dtype=np.int32)
-    neighbors = influence.indptr.astype(np.int64), influence.indices.astype(np.int64)
-    # Latent variables are missing in every row, so that cells that depend on the same one are connected.
-    n_components = int(kernels.label_components(block.codes < 0, *neighbors, labels))
+    labels = _label_components(block.codes < 0, influence)
     base = _RatioSums(field, table, block.codes)
     base.add(_with_missing(schema, block, every_row, labels < -1)[0], every_row, np.ones(block.n_rows))
     without = base.logarithms()
     ratios, drawn = without.copy(), np.zeros(block.codes.shape, dtype=bool)
-    for component in range(n_components):
+    for component in range(labels.max() + 1):
         rows = np.flatnonzero((labels == component).any(axis=0))
         members, sums = labels[:, rows] == component, _RatioSums(field, table, block.codes[:, rows])
         part, left_out = _with_missing(schema, block, rows, members)
@@ -282,6 +280,24 @@ def _predict_rows(field: FieldWeights, table: int, block: Block, dataset: Datase
     if dataset is not None and hidden.any():
         _infer_hidden(field, table, block, dataset, hidden, labels, influence.toarray() > 0.0, thorough, probabilities)
     return probabilities
+
+
+def _label_components(missing: np.ndarray, influence: sp.csr_array) -> np.ndarray:
+    """Return the number of the connected component of each missing cell (targets, rows) of a row, and -1 elsewhere.
+
+    Latent variables are missing in every row, so that cells that depend on the same one are connected.
+    """
+    row, variable = np.nonzero(missing.T)
+    number = np.full(missing.shape, -1)
+    number[variable, row] = np.arange(len(row))
+    one, other = (number[ends] for ends in influence.nonzero())
+    linked = (one >= 0) & (other >= 0)
+    links = one[linked], other[linked]
+    graph = sp.coo_array((np.ones(len(links[0]), dtype=np.int8), links), shape=(len(row), len(row)))
+    component = connected_components(graph, directed=False)[1]  # numbered in the order of their first cells
+    labels = np.full(missing.shape, -1)
+    labels[variable, row] = component - component[np.searchsorted(row, row)]
+    return labels
 
 
 def _influences(field: FieldWeights, table: int) -> sp.csr_array:

@@ -95,8 +95,11 @@ def enumerate_completions(
     is_missing = np.repeat(missing, np.diff(schema.target_offsets), axis=0)
     cell_row, variable = np.nonzero(block.codes[:visible, rows].T < 0)
     sizes = np.diff(schema.coding.state_offsets)[variable]
-    cell_offsets = np.searchsorted(cell_row, np.arange(len(rows) + 1))
-    kernels.write_codes(cell_offsets, np.ascontiguousarray(variable), sizes, starts, codes)
+    logs = np.cumsum(np.log2(sizes)) - np.log2(sizes)  # completions number the joint states of their row
+    stride = np.round(2.0 ** (logs - logs[np.searchsorted(cell_row, cell_row)])).astype(np.int64)
+    place, repeats = expand(starts[cell_row], counts[cell_row]), counts[cell_row]
+    number = place - np.repeat(starts[cell_row], repeats)
+    codes[np.repeat(variable, repeats), place] = number // np.repeat(stride, repeats) % np.repeat(sizes, repeats)
     columns = np.take(block.beliefs[: schema.n_columns], owner, axis=1)
     columns[: schema.n_target_columns][is_missing] = 0.0
     potential = np.zeros(len(owner))

@@ -69,11 +69,17 @@ def minimize(model, gradient, strengths, ridge, theta, max_change, tolerance, ma
             f = listed[k]
             slope, old = _slope(model, f, gradient, ridge, step, products), theta[f] + step[f]
             if _violation(slope, old, strengths[f]) > least:
-                new = _shrink(old - slope / diagonal[f], strengths[f] / diagonal[f])
+                value = old - slope / diagonal[f]
+                new = np.sign(value) * max(abs(value) - strengths[f] / diagonal[f], 0.0)
                 change = min(max(new - theta[f], -max_change), max_change) - step[f]
-                if change != 0.0:  # otherwise the step has its largest size
-                    step[f] += change
-                    _add_step(model, f, change, products)
+                step[f] += change
+                for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
+                    a = model.arcs_of[j]
+                    block = model.block_of[a]
+                    start, stop = model.arc_offsets[block], model.arc_offsets[block + 1]
+                    row = model.starts[block] + (a - start) * (stop - start)
+                    for b in range(stop - start if change != 0.0 else 0):  # 0 where the step has its largest size
+                        products[start + b] += change * model.blocks[row + b]
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -95,16 +101,6 @@ def _violation(slope, value, strength):
     return max(abs(slope) - strength, 0.0)
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _shrink(value, threshold):
-    """Return the value, closer to 0 by a threshold."""
-    if value > threshold:
-        return value - threshold
-    if value < -threshold:
-        return value + threshold
-    return 0.0
-
-
 @njit(nogil=True, cache=True)
 def _curvature(model, f):
     """Return the second derivative of the model for a parameter."""
@@ -119,18 +115,6 @@ def _curvature(model, f):
             if model.block_of[b] == block:
                 total += model.blocks[row + b - first]
     return total
-
-
-@njit(nogil=True, cache=True)
-def _add_step(model, f, change, products):
-    """Add the change of a parameter, times the rows of its arcs, to the products of the blocks with the step."""
-    for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
-        a = model.arcs_of[j]
-        block = model.block_of[a]
-        first, last = model.arc_offsets[block], model.arc_offsets[block + 1]
-        row = model.starts[block] + (a - first) * (last - first)
-        for b in range(last - first):
-            products[first + b] += change * model.blocks[row + b]
 
 
 @njit(nogil=True, cache=True)

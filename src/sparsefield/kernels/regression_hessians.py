@@ -313,33 +313,22 @@ def regression_hessian(coding, v, p, weight, columns, rows, source, products, en
                 value = column_value(coding, v, k, a) * column_value(coding, v, k, b)
                 if value != 0.0:
                     add_scaled(covariance, value, p[k])
-            of_biases[a, b] = of_biases[b, a] = _finish_covariance(means[a], means[b], weight, covariance)
+            mean, other = means[a], means[b]
+            for i in range(n_rows):
+                covariance[i] = weight[i] * (covariance[i] - mean[i] * other[i])
+            of_biases[a, b] = of_biases[b, a] = covariance.sum()
             factors = covariance.astype(columns.dtype)
             for start in range(ends[a], ends[a + 1], CHUNK):
                 stop = min(start + CHUNK, ends[a + 1])
                 last = stop if a == b else ends[b + 1]
                 for j in range(start, stop):
-                    _multiply(values[j], factors, scaled[j])
+                    source_values, products_of_source = values[j], scaled[j]
+                    for i in range(n_rows):
+                        products_of_source[i] = source_values[i] * factors[i]
                 product = np.dot(scaled[start:stop], values[ends[b] : last].T)
                 hessian[start:stop, ends[b] : last] = product
                 hessian[ends[b] : last, start:stop] = product.T
     return hessian, of_biases
-
-
-@njit(nogil=True, cache=True)
-def _finish_covariance(a, b, weight, moment):
-    """Turn second moments into weighted covariances, and return their sum."""
-    total = 0.0
-    for i in range(weight.shape[0]):
-        moment[i] = weight[i] * (moment[i] - a[i] * b[i])
-        total += moment[i]
-    return total
-
-
-@njit(nogil=True, cache=True)
-def _multiply(a, b, out):
-    for i in range(out.shape[0]):
-        out[i] = a[i] * b[i]
 
 
 @njit(nogil=True, cache=True)
@@ -352,19 +341,13 @@ def set_sources(source, products, columns, rows, values):
             _gather(columns[source[j]], rows, values[j])
         else:
             members = products[source[j] - columns.shape[0]]
-            _gather(columns[members[0]], rows, values[j])
-            for m in range(1, members.shape[0]):
-                if members[m] >= 0:
-                    _multiply_gathered(columns[members[m]], rows, values[j])
+            values[j, :] = 1.0
+            for m in members:
+                for i in range(rows.shape[0] if m >= 0 else 0):
+                    values[j, i] *= columns[m, rows[i]]
 
 
 @njit(nogil=True, cache=True)
 def _gather(column, rows, out):
     for i in range(rows.shape[0]):
         out[i] = column[rows[i]]
-
-
-@njit(nogil=True, cache=True)
-def _multiply_gathered(column, rows, out):
-    for i in range(rows.shape[0]):
-        out[i] *= column[rows[i]]

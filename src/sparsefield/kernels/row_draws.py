@@ -143,20 +143,6 @@ def _slot_logits(slots, slot, values, z):
 
 
 @njit(nogil=True, cache=True)
-def write_codes(missing_offsets, missing_variable, sizes, starts, codes):
-    """Write all completions of some rows: those of row r are columns ``starts[r]`` to ``starts[r + 1]`` of ``codes``.
-
-    Row r has the missing cells ``missing_offsets[r]`` to ``missing_offsets[r + 1]``, with ``sizes`` states each.
-    """
-    for r in range(starts.shape[0] - 1):
-        for c in range(starts[r], starts[r + 1]):
-            rest = c - starts[r]
-            for g in range(missing_offsets[r], missing_offsets[r + 1]):
-                codes[missing_variable[g], c] = rest % sizes[g]
-                rest //= sizes[g]
-
-
-@njit(nogil=True, cache=True)
 def add_potentials(graph, theta, n_variables, missing, codes, columns, potential):
     """Add to ``potential`` (rows,) the logits of missing cells, each given the cells before it.
 
@@ -263,31 +249,3 @@ def add_ratios(codes, owner, weight, offsets, p, totals):
             factor = weight[c] / max(p[offsets[v] + codes[v, row], c], _LEAST_PROBABILITY)
             for state in range(offsets[v], offsets[v + 1]):
                 totals[state, row] += factor * max(p[state, c], _LEAST_PROBABILITY)
-
-
-@njit(nogil=True, cache=True)
-def label_components(missing, offsets, neighbors, labels):
-    """Set labels (targets, rows) to the connected component of each missing cell of a row, and -1 elsewhere.
-
-    Target v depends on neighbors[offsets[v]:offsets[v + 1]]. Returns the largest number of components of a row.
-    """
-    stack, most = np.empty(missing.shape[0], dtype=np.int64), 0
-    for i in range(missing.shape[1]):
-        count = 0
-        for v in range(missing.shape[0]):
-            labels[v, i] = -1
-        for v in range(missing.shape[0]):
-            if not missing[v, i] or labels[v, i] >= 0:
-                continue
-            labels[v, i], stack[0], size = count, v, 1
-            while size:
-                size -= 1
-                at = stack[size]
-                for k in range(offsets[at], offsets[at + 1]):
-                    other = neighbors[k]
-                    if missing[other, i] and labels[other, i] < 0:
-                        labels[other, i], stack[size] = count, other
-                        size += 1
-            count += 1
-        most = max(most, count)
-    return most
