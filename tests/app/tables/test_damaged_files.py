@@ -6,6 +6,7 @@ import gzip
 import io
 import tempfile
 import zipfile
+from contextlib import suppress
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -80,6 +81,21 @@ def test_a_statistical_file_that_ends_its_reader_is_refused(
     monkeypatch.setattr(read, "READING_SECONDS", 0.001)
     with pytest.raises(DataError, match=rf"{name}: the file cannot be read \(it took more than"):
         read_table(tmp_path / name)
+
+
+def test_streams_of_arrow_are_read_and_damaged_files_print_nothing(tmp_path: Path, capfd) -> None:
+    content = io.BytesIO()
+    pl.DataFrame({"a": [1, 2], "b": ["x", None]}).write_ipc_stream(content)
+    (tmp_path / "s.arrow").write_bytes(content.getvalue())
+    assert read_table(tmp_path / "s.arrow").rows() == [(1, "x"), (2, None)]
+    file = bytearray(typed_files()["table.feather"])
+    for place in range(8, len(file), 3):  # some of these end in a panic of polars
+        changed = bytearray(file)
+        changed[place] = 255
+        (tmp_path / "t.arrow").write_bytes(changed)
+        with suppress(DataError):
+            read_table(tmp_path / "t.arrow")
+    assert capfd.readouterr().err == ""
 
 
 def test_the_files_of_a_folder_are_one_table(tmp_path: Path) -> None:

@@ -73,4 +73,19 @@ def test_texts_that_excel_would_cut_are_refused(tmp_path: Path) -> None:
         DataError, match=r"column 'b' has 32,768 characters in row 2, .* at most 32,767 in Excel: shorten"
     ):
         write_table(pl.DataFrame({"a": ["x", "y"], "b": ["x", "y" * 32_768]}), tmp_path / "t.xlsx")
+    with pytest.raises(DataError, match="has 32,768 characters in row 1"):
+        write_table(pl.DataFrame({"a" * 32_768: ["x"]}), tmp_path / "t.xlsx")
     assert not (tmp_path / "t.xlsx").exists()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("cells", [[b"x"], [[1]], [{"b": 1}]], ids=str)
+def test_cells_that_no_table_has_are_refused(tmp_path: Path, suffix: str, cells: list) -> None:
+    with pytest.raises(DataError, match=rf"t\.{suffix}: columns have lists, records or bytes as cells.*columns: a:"):
+        write_table(pl.DataFrame({"a": cells}), tmp_path / f"t.{suffix}")
+
+
+@pytest.mark.parametrize("dtype", [pl.Int8, pl.Int32, pl.UInt64])
+def test_integers_of_every_size_are_numbers_in_excel(tmp_path: Path, dtype: pl.DataType) -> None:
+    write_table(pl.DataFrame({"a": [1, None, 3]}, schema={"a": dtype}), tmp_path / "t.xlsx")
+    assert read_table(tmp_path / "t.xlsx")["a"].to_list() == [1, None, 3]

@@ -31,6 +31,7 @@ PARQUET = (".parquet", ".pq")
 _SIGNATURES = {
     b"PAR1\x15": "parquet",
     b"ARROW1\x00": "arrow",
+    b"\xff\xff\xff\xff": "arrow",
     b"SQLite format 3\x00": "sqlite",
     b"PK\x03\x04": "sheet",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "sheet",
@@ -256,20 +257,18 @@ def _read_typed(content: _Content) -> pl.DataFrame:
         names = parquet_columns(files)
         table = pl.concat([pl.read_parquet(file).select(names) for file in files], how="vertical_relaxed")
     elif content.kind == "parquet":
-        table = pl.read_parquet(content.data)
+        with _silent_panics():
+            table = pl.read_parquet(content.data)
     elif content.kind == "arrow":
-        table = pl.read_ipc(io.BytesIO(content.data))
+        with _silent_panics():
+            read = pl.read_ipc if content.data.startswith(b"ARROW1") else pl.read_ipc_stream
+            table = read(io.BytesIO(content.data))
     else:
         try:
             table = pl.read_ndjson(io.BytesIO(content.data.removeprefix(codecs.BOM_UTF8)), infer_schema_length=None)
         except pl.exceptions.PolarsError:
             raise DataError(f"{content.name}: the file cannot be read: write one JSON object per line.") from None
-    others = [column for column, dtype in table.schema.items() if dtype.is_nested() or dtype in (pl.Binary, pl.Object)]
-    if others:
-        raise DataError(
-            f"{content.name}: columns have lists, records or bytes as cells, which a table of values does not have; "
-            f"{list_columns(others)}: make a column of each part, or remove them."
-        )
+    refuse_nested(table, content.name)
     for column in table.select(cs.date(), cs.datetime()).get_columns():
         units = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
         days = column.to_physical() // units.get(getattr(column.dtype, "time_unit", ""), 1)
@@ -310,7 +309,9 @@ def _read_sheet(data: bytes, name: str, options: FileFormat) -> SourceTable:
         check_header(names, name)
         cells = cells.slice(1)
     cells.columns = names
-    table, options = with_types(cells.filter(~pl.all_horizontal(pl.all().is_null())), options)
+    if cells.width > 1:  # a blank row of a single column is a missing value
+        cells = cells.filter(~pl.all_horizontal(pl.all().is_null()))
+    table, options = with_types(cells, options)
     for column in table.get_columns():  # spreadsheets store dates as times at midnight
         if column.dtype == pl.Datetime and column.is_not_null().any() and (column == column.dt.truncate("1d")).all():
             table = table.with_columns(column.cast(pl.Date))
@@ -447,6 +448,34 @@ def polars_errors(path: Path | str, verb: str = "read") -> Iterator[None]:
             raise
         line = (str(error).strip().splitlines() or ["it is damaged"])[0].rstrip(".")
         raise DataError(f"{path}: the file cannot be {verb} ({line}): is it complete?") from error
+
+
+@contextmanager
+def _silent_panics() -> Iterator[None]:
+    """Discard what Rust prints about damaged files on the standard error of the process; exceptions say it, too."""
+    try:
+        before = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    with open(before, "wb"), open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(before, 2)
+
+
+def refuse_nested(table: pl.DataFrame, path: Path | str) -> None:
+    """Refuse a table with lists, records, bytes or objects as cells."""
+    import polars as pl
+
+    others = [name for name, dtype in table.schema.items() if dtype.is_nested() or dtype in (pl.Binary, pl.Object)]
+    if others:
+        raise DataError(
+            f"{path}: columns have lists, records or bytes as cells, which a table of values does not have; "
+            f"{list_columns(others)}: make a column of each part, or remove them."
+        )
 
 
 def list_columns(columns: Sequence[str]) -> str:

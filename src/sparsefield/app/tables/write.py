@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sparsefield.app.tables.file_format import PLAIN, FileFormat, encoding_title
-from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT, is_parquet, list_columns
+from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT, is_parquet, list_columns, refuse_nested
 from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import DataError
 
@@ -69,9 +69,10 @@ def check_output_format(path: Path) -> None:
 
 
 def refuse_lost_cells(table: pl.DataFrame, path: Path, copies: int = 1) -> None:
-    """Refuse a table, or many copies of its rows, that does not fit into an Excel sheet if the output is one."""
+    """Refuse a table with cells that no file has, or one of many copies that does not fit into an Excel sheet."""
     import polars as pl
 
+    refuse_nested(table, path)
     if find_output_kind(path) != "sheet":
         return
     if table.height * copies > MOST_ROWS or table.width > MOST_COLUMNS:
@@ -79,7 +80,8 @@ def refuse_lost_cells(table: pl.DataFrame, path: Path, copies: int = 1) -> None:
             f"{path}: an Excel sheet has at most {MOST_ROWS:,} rows and {MOST_COLUMNS:,} columns, and the table has "
             f"{table.height * copies:,} and {table.width:,}: write another format, such as .parquet."
         )
-    for column in table.select(pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)).get_columns():
+    text = table.select(pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)).get_columns()
+    for column in [pl.Series("(names)", table.columns), *text]:
         lengths = column.str.len_chars()
         row = lengths.arg_max()
         if row is not None and lengths[row] > LONGEST_TEXT:
@@ -230,7 +232,7 @@ def _changes(column: pl.Series, kind: str) -> bool:
     if dtype.is_decimal():
         return not (column.cast(pl.Float64).cast(dtype) == column).all()
     if dtype.is_integer():
-        return not column.is_between(-LARGEST_WHOLE, LARGEST_WHOLE).all()
+        return any(abs(end) > LARGEST_WHOLE for end in (column.min(), column.max()) if end is not None)
     if dtype not in (pl.Date, pl.Datetime) or getattr(dtype, "time_zone", None):
         return True
     milliseconds = column.cast(pl.Datetime("ns" if getattr(dtype, "time_unit", "") == "ns" else "us"))
