@@ -9,7 +9,7 @@ import pytest
 from known_tables import several_kinds, two_by_two
 
 from sparsefield import MarkovField, confidence_intervals
-from sparsefield.analysis.bootstrap import draw_weights, dropped_rows, resampled_rows
+from sparsefield.analysis.bootstrap import draw_weights, row_factors
 from sparsefield.analysis.refit import compile_refit, minimize
 
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.PenaltyWarning")  # bins of few rows
@@ -23,12 +23,12 @@ def mixed() -> MarkovField:
 def test_every_resample_is_the_optimum_of_its_rows(mixed: MarkovField) -> None:
     problem, _ = compile_refit(mixed, several_kinds(), None, None)
     estimate = minimize(problem, mixed.field_.theta, problem.rows.weight)
-    draw = resampled_rows(problem.n_rows, 3)
-    found = draw_weights(problem, estimate, draw, 5, 1)
-    exact = [minimize(problem, estimate.theta, draw(k)).theta[problem.n_biases :] for k in range(5)]
+    found = draw_weights(problem, estimate, 5, 1, seed=3)
+    factors = [row_factors(problem.n_rows, 3, k) for k in range(5)]
+    exact = [minimize(problem, estimate.theta, part).theta[problem.n_biases :] for part in factors]
     assert found == pytest.approx(np.array(exact), abs=0.01)
-    assert draw(2).sum() == problem.n_rows
-    assert dropped_rows(100, 0.25, 0)(1).sum() == 75
+    assert factors[2].sum() == problem.n_rows
+    assert row_factors(100, 0, 1, dropped=0.25).sum() == 75
 
 
 def rare_state() -> np.ndarray:
@@ -53,9 +53,10 @@ def test_resamples_reach_their_optimum_also_along_flat_directions(make: Callable
     X, count = make(), 32
     field = MarkovField(l1=l1, l2=0.01, n_jobs=1).fit(X)
     problem, _ = compile_refit(field, X, None, None)
-    estimate, draw = minimize(problem, field.field_.theta, problem.rows.weight), resampled_rows(problem.n_rows, 5)
-    found = draw_weights(problem, estimate, draw, count, 1)
-    exact = np.array([minimize(problem, estimate.theta, draw(k)).theta[problem.n_biases :] for k in range(count)])
+    estimate = minimize(problem, field.field_.theta, problem.rows.weight)
+    found = draw_weights(problem, estimate, count, 1, seed=5)
+    factors = (row_factors(problem.n_rows, 5, k) for k in range(count))
+    exact = np.array([minimize(problem, estimate.theta, part).theta[problem.n_biases :] for part in factors])
     error = np.abs(found - exact) / exact.std(axis=0)
     assert error.max() < 0.05
     limits = [np.quantile(draws, [0.025, 0.975], axis=0) for draws in (found, exact)]

@@ -49,55 +49,38 @@ CONSTANT = 1e-12
 TOLERANCE = 0.004
 """Steps end where about this distance from the optimum is left, in standard errors."""
 
-Weighting = Callable[[int], np.ndarray]
-"""Returns the factors (rows,) of the weights of the rows in the resample with a given number."""
-
 Progress = Callable[[int, int], None]
 
 
-def resampled_rows(n_rows: int, seed: int) -> Weighting:
-    """Return how often each row is drawn in bootstrap resamples of as many rows, with replacement."""
-
-    def draw(number: int) -> np.ndarray:
-        rng = np.random.default_rng((seed, number))
+def row_factors(n_rows: int, seed: int, number: int, dropped: float = 0.0) -> np.ndarray:
+    """Return how often each row is in a resample: drawn with replacement, or, if a share is dropped, once or not."""
+    rng = np.random.default_rng((seed, number))
+    if not dropped:
         return np.bincount(rng.integers(0, n_rows, n_rows), minlength=n_rows).astype(float)
-
-    return draw
-
-
-def dropped_rows(n_rows: int, share: float, seed: int) -> Weighting:
-    """Return factors that are 0 for a share of the rows, drawn without replacement, and 1 for the others."""
-
-    def draw(number: int) -> np.ndarray:
-        factors = np.ones(n_rows)
-        rng = np.random.default_rng((seed, number))
-        factors[rng.choice(n_rows, round(share * n_rows), replace=False)] = 0.0
-        return factors
-
-    return draw
+    factors = np.ones(n_rows)
+    factors[rng.choice(n_rows, round(dropped * n_rows), replace=False)] = 0.0
+    return factors
 
 
 def draw_weights(
     problem: RefitProblem,
     estimate: Estimate,
-    weighting: Weighting,
     count: int,
     n_jobs: int | None,
-    progress: Progress | None = None,
     *,
-    share: float = 1.0,
+    seed: int,
+    dropped: float = 0.0,
+    progress: Progress | None = None,
 ) -> np.ndarray:
     """Return the weights (count, features) that are estimated from resamples 0, 1, ...
 
-    Parameters
-    ----------
-    estimate : the optimum for all rows
-    share : weight of the rows of a resample as a share of that of all rows
+    ``estimate`` is the optimum for all rows; ``dropped`` is the share of the rows that resamples lack, as in
+    `row_factors`.
     """
-    solve = newton_solver(share * estimate.hessian + np.diag(problem.l2))
+    solve = newton_solver((1.0 - dropped) * estimate.hessian + np.diag(problem.l2))
 
     def solve_resample(number: int) -> tuple[np.ndarray, bool]:
-        factors = weighting(number)
+        factors = row_factors(problem.n_rows, seed, number, dropped)
         start, rows = problem.start(estimate.theta, problem.rows.weight, factors), np.flatnonzero(factors)
         part = problem.subset(rows)
         return minimize_nearby(part, start, part.rows.weight * factors[rows], solve, TOLERANCE)
@@ -215,9 +198,9 @@ def centrality_stability(
     reference = indices(weights[None])[:, 0]
     correlations = []
     for k, share in enumerate(ascending):
-        done, drop = k * n, dropped_rows(problem.n_rows, share, seed)
+        done = k * n
         tell = None if progress is None else lambda more, _, done=done: progress(done + more, len(ascending) * n)
-        values = indices(draw_weights(problem, estimate, drop, n, field.n_jobs, tell, share=1.0 - share))
+        values = indices(draw_weights(problem, estimate, n, field.n_jobs, seed=seed, dropped=share, progress=tell))
         correlations.append([correlate(*pair) for pair in zip(values, reference, strict=True)])
     values = np.array(correlations).swapaxes(0, 1)
     return CentralityStability(np.array(ascending, dtype=float), values, problem.n_rows, incomplete, field.kind_)

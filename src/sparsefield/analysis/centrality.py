@@ -26,12 +26,8 @@ Array = np.ndarray
 Communities = Mapping[str, Any] | Literal["auto"] | None
 """{column: its community}; "auto" finds communities; None has none."""
 
-EXACT_NODES, SOURCES, LEAST_SOURCES = 2_000, 1_000, 50
-"""Shortest paths begin at every node of a connected component up to this size, and at up to this number of nodes, drawn
-at random, of a larger one; at least at the third number."""
-
-MOST_VISITS = 10_000_000
-"""Nodes of a connected component, times those at which its paths begin, if it is large."""
+MOST_NODES = 10_000
+"""Columns of a connected component, at most, whose shortest paths are computed."""
 
 MOST_PARTS, SOURCES_AT_ONCE = 200, 50
 """Paths are summed in up to this number of parts, each of which has the memory of all nodes."""
@@ -66,9 +62,8 @@ def centrality(field: FieldEstimator, X: Any = None, communities: Communities = 
         there are any; degree, the number of adjacent columns; unsigned_edges, the number of those without a sign;
         strength, the sum of the strengths of the edges; expected_influence, that of signed weights, NaN where no
         edge has a sign; closeness; betweenness; and with communities ``bridge_strength`` and
-        ``bridge_expected_influence``, which count edges between different communities only. Paths in connected
-        components of more than 2,000 columns begin at up to 1,000 of them, so that closeness and betweenness are
-        estimates there, with a warning.
+        ``bridge_expected_influence``, which count edges between different communities only. Where more than
+        10,000 columns are connected, closeness and betweenness are left out, with a warning.
 
     Examples
     --------
@@ -91,12 +86,11 @@ def centrality(field: FieldEstimator, X: Any = None, communities: Communities = 
 
 
 def measure_columns(
-    network: Network, communities: Communities = None, *, paths: bool = True, n_jobs: int | None = 1, seed: int = 0
+    network: Network, communities: Communities = None, *, paths: bool = True, n_jobs: int | None = 1
 ) -> dict[str, Any]:
     """Return the columns of `centrality`; edges of a column with itself, over links, do not count.
 
-    Without ``paths``, the measures of shortest paths are left out, which take long for thousands of columns; ``seed``
-    is that of the columns at which paths begin in a large network.
+    Without ``paths``, the measures of shortest paths are left out, which take long for thousands of columns.
 
     Examples
     --------
@@ -127,7 +121,7 @@ def measure_columns(
         "expected_influence": influence(slice(None)),
     }
     if paths:
-        measures["closeness"], measures["betweenness"] = _sum_paths(ends, strengths, n, n_jobs, seed)
+        measures |= _sum_paths(ends, strengths, n, n_jobs)
     first: dict[str, Any] = {"column": [network.labels[node] for node in order]}
     if communities is not None:
         named = name_communities(network, communities)
@@ -168,8 +162,8 @@ def name_communities(network: Network, communities: Mapping[str, Any] | Literal[
     return found
 
 
-def _sum_paths(ends: Array, strengths: Array, n: int, n_jobs: int | None, seed: int) -> tuple[Array, Array]:
-    """Return closeness and betweenness (columns,); warn where paths of a large component are sampled."""
+def _sum_paths(ends: Array, strengths: Array, n: int, n_jobs: int | None) -> dict[str, Array]:
+    """Return closeness and betweenness, (columns,) each; nothing, with a warning, where too many are connected."""
     ends, strengths = ends[strengths > 0.0], strengths[strengths > 0.0]
     order = np.lexsort((-strengths, *np.sort(ends, axis=1).T))
     sorted_ends = np.sort(ends, axis=1)[order]
@@ -180,35 +174,22 @@ def _sum_paths(ends: Array, strengths: Array, n: int, n_jobs: int | None, seed: 
     graph = sp.csr_array((np.tile(lengths, 2), places), shape=(n, n))
     _, component = connected_components(graph, directed=False)
     sizes = np.bincount(component, minlength=1)
-    if (sizes > EXACT_NODES).any():
+    if sizes.max() > MOST_NODES:
         warnings.warn(
-            f"A connected component has more than {EXACT_NODES:,} columns: closeness and betweenness are estimated "
-            f"from the paths of up to {SOURCES:,} of them.",
+            f"More than {MOST_NODES:,} columns are connected: closeness and betweenness would take long and are left "
+            "out.",
             UserWarning,
             stacklevel=4,
         )
-    sources = _draw_sources(component, sizes, seed)
-    total = np.zeros((2, n))
+        return {}
+    total, sources = np.zeros((2, n)), np.flatnonzero((sizes > 1)[component])
     with Threads(n_jobs) as engine:
         parts = np.array_split(sources, min(MOST_PARTS, len(sources) // SOURCES_AT_ONCE + 1))
         for part in engine.stream(lambda some: sum_over_paths(graph, some), parts):
             total += part
-    drawn, reachable = np.bincount(component[sources], minlength=len(sizes))[component], sizes[component] - 1
-    used = np.maximum(drawn - np.isin(np.arange(n), sources), 1)
-    scale = np.where(drawn > 0, sizes[component] / np.maximum(drawn, 1), 0.0)
-    mean = np.divide(total[0], used, out=np.ones(n), where=total[0] > 0)
-    closeness = np.where(reachable > 0, reachable / max(n - 1, 1) / mean, 0.0)
-    return closeness, scale * total[1] / 2  # a path is found from both of its ends
-
-
-def _draw_sources(component: Array, sizes: Array, seed: int) -> Array:
-    """Return the columns at which paths begin: all of small components with edges, some of large ones."""
-    sources = [np.flatnonzero((sizes > 1)[component] & (sizes <= EXACT_NODES)[component])]
-    rng = np.random.default_rng(seed)
-    for large in np.flatnonzero(sizes > EXACT_NODES):
-        count = min(SOURCES, max(LEAST_SOURCES, MOST_VISITS // int(sizes[large])))
-        sources.append(np.sort(rng.choice(np.flatnonzero(component == large), count, replace=False)))
-    return np.concatenate(sources)
+    reachable = sizes[component] - 1
+    closeness = np.divide(reachable**2 / max(n - 1, 1), total[0], out=np.zeros(n), where=total[0] > 0)
+    return {"closeness": closeness, "betweenness": total[1] / 2}  # a path is found from both of its ends
 
 
 def name_community(given: Any) -> str | None:

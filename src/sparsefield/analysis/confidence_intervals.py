@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from scipy.stats import chi2, norm
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.bootstrap import Progress, draw_weights, resampled_rows
+from sparsefield.analysis.bootstrap import Progress, draw_weights
 from sparsefield.analysis.feature_sentences import name_features
 from sparsefield.analysis.imputation import PooledEstimates, impute, pool, pooled_wald_test
 from sparsefield.analysis.network import Network
@@ -267,7 +267,7 @@ def confidence_intervals(
     estimate, covariance = _estimate_again(field, problem)
     draws = None
     if method == "bootstrap":
-        draws = draw_weights(problem, estimate, resampled_rows(problem.n_rows, seed), n, field.n_jobs, progress)
+        draws = draw_weights(problem, estimate, n, field.n_jobs, seed=seed, progress=progress)
     return ConfidenceIntervals(
         field.field_, level, estimate.theta[problem.n_biases :], covariance, draws, None, refit_l2(field),
         problem.n_rows, incomplete, field.kind_,
