@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sparsefield.analysis.centrality import centrality
     from sparsefield.analysis.comparison import GroupComparison, compare
     from sparsefield.analysis.confidence_intervals import confidence_intervals
+    from sparsefield.analysis.contacts import contacts, read_alignment, sequence_weights
     from sparsefield.analysis.imputation import Imputations, PooledEstimates, impute, pool
     from sparsefield.analysis.predictability import conditional_log_likelihood, predictability
     from sparsefield.analysis.stability import regularization_path, stability
@@ -39,9 +40,10 @@ __all__ = [
     "ExactInference", "Features", "FitCallbacks", "FixedGraph", "ForeignKey", "FullL1", "Gibbs", "Grafting",
     "GroupComparison", "HeldOut", "IdealParent", "Imputations", "MarkovField", "MeanField", "OffsetLink", "PaperCFI",
     "PooledEstimates", "Relational", "RelationalField", "Solver", "Template", "__version__", "centrality",
-    "centrality_stability", "compare", "conditional_log_likelihood", "confidence_intervals", "findings", "impute",
-    "inspect", "load", "plot_network", "pool", "predictability", "read_conll", "read_database", "read_schema",
-    "read_triples", "regularization_path", "stability", "to_networkx", "to_pgmpy", "write_report", "write_uai",
+    "centrality_stability", "compare", "conditional_log_likelihood", "confidence_intervals", "contacts", "findings",
+    "impute", "inspect", "load", "plot_network", "pool", "predictability", "read_alignment", "read_conll",
+    "read_database", "read_schema", "read_triples", "regularization_path", "sequence_weights", "stability",
+    "to_networkx", "to_pgmpy", "write_report", "write_uai",
 ]  # fmt: skip
 
 _NAMES_OF_MODULE = {
@@ -49,6 +51,7 @@ _NAMES_OF_MODULE = {
     "analysis.centrality": "centrality",
     "analysis.comparison": "GroupComparison compare",
     "analysis.confidence_intervals": "confidence_intervals",
+    "analysis.contacts": "contacts read_alignment sequence_weights",
     "analysis.imputation": "Imputations PooledEstimates impute pool",
     "analysis.predictability": "conditional_log_likelihood predictability",
     "analysis.stability": "regularization_path stability",

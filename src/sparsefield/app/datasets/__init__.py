@@ -1,7 +1,7 @@
 """Public datasets for examples and benchmarks, and synthetic fields."""
 
 from sparsefield.app.datasets.public import DATASETS, Animals, Nations, Splits, data_folder, load_dataset, load_mixed
-from sparsefield.app.datasets.synthetic import SyntheticField, make_markov_field
+from sparsefield.app.datasets.synthetic import SyntheticField, make_markov_field, make_potts
 
 __all__ = [
     "DATASETS",
@@ -13,4 +13,5 @@ __all__ = [
     "load_dataset",
     "load_mixed",
     "make_markov_field",
+    "make_potts",
 ]

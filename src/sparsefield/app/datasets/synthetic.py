@@ -129,6 +129,60 @@ def make_markov_field(
     return SyntheticField(field, np.asarray(samples, dtype=np.int64), [(f"x{a}", f"x{b}") for a, b in ends.tolist()])
 
 
+def make_potts(
+    positions: int = 75,
+    rows: int = 3000,
+    *,
+    contacts: float = 1.5,
+    strength: float = 0.4,
+    sweeps: int = 200,
+    seed: int = 0,
+    n_jobs: int | None = None,
+) -> SyntheticField:
+    """Make sequences of a protein with known contacts: a field over positions of 21 states, and rows drawn from it.
+
+    The positions lie on a folded chain in space, and those that are close there, but not along the chain, are in
+    contact: their 20 residues are coupled at random. Some residues are frequent at a position, gaps are rare.
+
+    Parameters
+    ----------
+    positions, rows : int
+        Columns x0, x1, ... of letters and "-", and sequences.
+    contacts : float
+        Number of contacts for each position.
+    strength : float
+        Standard deviation of the couplings.
+    sweeps : int
+        Gibbs sweeps of each sequence.
+    seed, n_jobs : see `make_markov_field`
+
+    Examples
+    --------
+    >>> made = make_potts(30, 5, sweeps=5)
+    >>> made.samples.shape, len(made.edges)
+    ((5, 30), 45)
+    """
+    shape, chain = np.random.SeedSequence(seed).spawn(2)
+    rng = np.random.default_rng(shape)
+    # The places of a chain that bends at random, and is pulled back to its middle, so that it folds.
+    places, direction = np.zeros((positions, 3)), rng.normal(size=3)
+    for k in range(1, positions):
+        direction = 0.6 * direction + rng.normal(size=3) - 0.3 * places[k - 1] / positions ** (1 / 3)
+        places[k] = places[k - 1] + direction / np.linalg.norm(direction)
+    a, b = np.triu_indices(positions, 5)
+    distances = np.linalg.norm(places[a] - places[b], axis=1)
+    nearest = np.sort(np.argsort(distances, kind="stable")[: round(contacts * positions)])
+    schema = Schema.uniform({f"x{k}": "-ACDEFGHIKLMNPQRSTVWY" for k in range(positions)})
+    width, ends = 20, np.column_stack([a, b])[nearest]
+    states = np.stack(np.meshgrid(np.arange(width), np.arange(width), indexing="ij"), axis=-1).reshape(-1, 2)
+    pairs = (width * ends[:, None] + states).reshape(-1, 2)
+    biases = 2.0 + rng.normal(scale=1.0, size=positions * width)
+    field = Field(Layout.single(schema), biases, pairs, rng.normal(scale=strength, size=len(pairs)))
+    made = MarkovField.from_field(field, n_jobs=n_jobs)
+    samples = made.sample(rows, burn_in=sweeps, random_state=int(chain.generate_state(1)[0]))
+    return SyntheticField(made, np.asarray(samples).astype(str), [(f"x{i}", f"x{j}") for i, j in ends.tolist()])
+
+
 def _bounds(name: str, bounds: Any, other: str = "") -> Bounds:
     try:
         low, high = map(float, bounds)
