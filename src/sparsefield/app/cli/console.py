@@ -266,14 +266,12 @@ def check_output(path: Path, suffixes: Sequence[str] = ()) -> None:
 
 def check_table_output(path: Path | None) -> None:
     """Refuse an output for a table that cannot be written."""
-    if path is None:
-        return
     if path == STANDARD_OUTPUT:
         _silence["results_on_stderr"] = True
-        return
-    if not is_stream(path):
-        check_output_format(path)
-    check_output(path)
+    elif path is not None:
+        if not is_stream(path):
+            check_output_format(path)
+        check_output(path)
 
 
 def check_folder(path: Path) -> None:

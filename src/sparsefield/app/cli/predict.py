@@ -11,7 +11,7 @@ import typer
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import StatusLine, check_folder, check_table_output, deliver, note
 from sparsefield.app.cli.inputs import form_of
-from sparsefield.app.cli.models import ModelTables, OpenModel, open_model, read_tables
+from sparsefield.app.cli.models import ModelTables, open_model, read_tables
 from sparsefield.app.tables.file_format import PLAIN
 from sparsefield.app.tables.read import list_columns
 from sparsefield.app.tables.write import is_text_output, refuse_lost_cells, refuse_overwriting_inputs, write_table
@@ -116,13 +116,7 @@ def _write_probabilities(field: Any, tables: ModelTables, output: Path) -> None:
     write_table(pl.concat(parts), output, file_format)
 
 
-def _impute_several_times(
-    tables: ModelTables,
-    output: Path,
-    imputations: int,
-    seed: int,
-    jobs: int | None,
-) -> None:
+def _impute_several_times(tables: ModelTables, output: Path, imputations: int, seed: int, jobs: int | None) -> None:
     """Write imputed tables below each other, with the numbers of imputations and rows, both counted from 1."""
     import numpy as np
     import polars as pl
@@ -180,65 +174,51 @@ def sample(
     options = reading.reading()
     saved = open_model(model, given)
     saved.require("MarkovField", "RelationalField", what="can draw rows, which 'fit' writes")
+    if saved.linked and rows is not None:
+        raise DataError("-n is not for linked tables, which are sampled once: remove it, or change --seed.")
+    if saved.linked and given is None:
+        raise DataError(f"{model}: the model is over linked tables: pass their TOML file or its folder with --given.")
     if saved.linked:
-        if rows is not None:
-            raise DataError("-n is not for linked tables, which are sampled once: remove it, or change --seed.")
-        if given is None:
-            raise DataError(
-                f"{model}: this is a model over linked tables: pass their TOML file or its folder with --given."
-            )
         check_folder(output)
     else:
         check_table_output(output)
         refuse_overwriting_inputs([output], [model, given])
     rows = rows or (ROWS if given is None else 1)
-    sweeps = count(burn_in, "sweep")
+    chains = f"{count(rows, 'chain')} of {count(burn_in, 'sweep')}" + (" each" if rows > 1 else "")
+    how: dict[str, Any] = {"chains": rows, "burn_in": burn_in, "random_state": seed}
     if given is None:
-        drawn = _draw_rows(saved, rows, burn_in, seed, jobs)
+        observed = [variable.name for variable in saved.field_.schema.observed]
+        if observed:
+            lacks = list_columns(observed)
+            raise DataError(f"The model needs a table with its observed {lacks}: pass it with --given.")
+        field = saved.load(jobs)
+        field.kind_ = "polars"  # whatever library had the frame of training
+        with StatusLine(f"Drawing {count(rows, 'row')}") as watch:
+            drawn = field.sample(rows, **how, progress=watch.show_progress)
         file_format = (saved.format if saved.format.is_text else PLAIN).updated(options)
         if is_text_output(output):
             from sparsefield.app.tables.fill import date_columns_as_text
 
             drawn = date_columns_as_text(drawn, file_format.date_formats)
         write_table(drawn, output, file_format)
-        deliver([f"{count(rows, 'row')} drawn with {_chains(rows, sweeps)}."], written=[output])
+        deliver([f"{count(rows, 'row')} drawn with {chains}."], written=[output])
         return
     tables = read_tables(saved, given, options, known_states=True)
-    outputs = tables.outputs(output)
-    if not saved.linked:
-        refuse_lost_cells(tables.prepared[""].cells, output, rows)
+    outputs, what = tables.outputs(output), tables.describe()
     field = saved.load(jobs)
     if not saved.linked:
-        field.kind_ = "polars"  # whatever library had the frame of training
+        refuse_lost_cells(tables.prepared[""].cells, output, rows)
+        field.kind_ = "polars"
         if not tables.n_missing:
             note(f"{given}: there are no missing values to sample; the rows are repeated unchanged.")
-    times = f", {rows:,} times" if rows > 1 else ""
-    with StatusLine(f"Sampling {tables.describe()}{times}") as watch:
-        progress = {"random_state": seed, "progress": watch.show_progress}
+    with StatusLine(f"Sampling {what}{f', {rows:,} times' if rows > 1 else ''}") as watch:
         if saved.linked:
-            tables.write(field.sample(tables.data, sweeps=burn_in, **progress), outputs)
+            answer = field.sample(tables.data, sweeps=burn_in, random_state=seed, progress=watch.show_progress)
+            told = f"{what}, sampled with {chains}."
         else:
-            answer = field.sample(rows, given=tables.data, chains=rows, burn_in=burn_in, **progress)
+            answer = field.sample(rows, given=tables.data, **how, progress=watch.show_progress)
             repeated = [row for row in range(tables.data.height) for _ in range(rows)]
             tables = replace(tables, prepared={"": tables.prepared[""].take(repeated)})
-            tables.write(answer, outputs)
-    what = f"{tables.describe()}, sampled with 1 chain of {sweeps}."
-    if not saved.linked:
-        height = tables.prepared[""].cells.height
-        what = f"{count(height, 'row')} drawn, {rows:,} for each row of {given}, with {_chains(rows, sweeps)}."
-    deliver([what], written=list(outputs.values()))
-
-
-def _chains(rows: int, sweeps: str) -> str:
-    return f"{count(rows, 'chain')} of {sweeps}" + (" each" if rows > 1 else "")
-
-
-def _draw_rows(model: OpenModel, rows: int, burn_in: int, seed: int, jobs: int | None) -> pl.DataFrame:
-    """Draw rows without given values."""
-    observed = [variable.name for variable in model.field_.schema.observed]
-    if observed:
-        raise DataError(f"The model needs a table with its observed {list_columns(observed)}: pass it with --given.")
-    field = model.load(jobs)
-    field.kind_ = "polars"  # whatever library had the frame of training
-    with StatusLine(f"Drawing {count(rows, 'row')}") as watch:
-        return field.sample(rows, chains=rows, burn_in=burn_in, random_state=seed, progress=watch.show_progress)
+            told = f"{count(len(repeated), 'row')} drawn, {rows:,} for each row of {given}, with {chains}."
+        tables.write(answer, outputs)
+    deliver([told], written=list(outputs.values()))

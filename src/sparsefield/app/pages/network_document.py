@@ -10,13 +10,12 @@ import numpy as np
 
 from sparsefield.analysis.feature_sentences import Feature, name_features
 from sparsefield.analysis.network import Network, Subgraph
-from sparsefield.app.pages.cells import DataShares, group_states, state_labels
+from sparsefield.app.pages.cells import DataShares, state_labels
 from sparsefield.app.pages.findings import edges_that_hold
 from sparsefield.app.pages.fit_summary import describe_variable
 from sparsefield.app.pages.groups import GROUP_COLORS, Groups
 from sparsefield.app.pages.layout import MIN_GROUPED, layout_nodes
 from sparsefield.app.pages.names import shorten_all
-from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.data.schema import Variable
 
 MAX_EDGES = 5_000
@@ -140,81 +139,17 @@ def _feature(feature: Feature) -> list[Any]:
 
 
 def _pair(network: Network, number: int, shares: Mapping[str, DataShares]) -> dict[str, Any] | None:
-    """Return the crossed states of the two columns of an edge, or bins of numbers; None where there are too many.
-
-    A weight is the sum of the weights of the features of a pair of states, minus the means of its row and column under
-    the training frequencies: the part that neither state explains alone. Counts are those of the rows of the data.
-    """
+    """Return the rows of the data with each pair of states of an edge, or bins of numbers; None where too many."""
     ends, template = network.ends[number].tolist(), network.template(number)
     first, second = (network.variable(node) for node in ends)
-    if first is None or second is None or not first.states or not second.states:
+    table, over_link = network.table_of(ends[0]), template != "" and not template.startswith("within")
+    if first is None or second is None or over_link or table not in shares:
         return None
     states = [[str(state) for state in state_labels(variable)] for variable in (first, second)]
     if max(map(len, states)) > MAX_PAIR_STATES:
         return None
-    a, b = _frequencies(first), _frequencies(second)
-    weights = _state_weights(network, number, first, second)
-    weights = weights - a @ weights
-    weights = weights - (weights @ b)[:, None]
-    weights = _mean_of_bins(first, a, _mean_of_bins(second, b, weights.T).T)
-    tables = [network.table_of(node) for node in ends]
-    over_link = template != "" and not template.startswith("within")
-    counts = None
-    if tables[0] == tables[1] and tables[0] in shares and not over_link:
-        counts = shares[tables[0]].cross_counts(first.name, second.name)
-    return {
-        "states": states,
-        "weights": [[round_number(value) for value in row] for row in weights.tolist()],
-        "counts": None if counts is None else counts.tolist(),
-    }
-
-
-def _state_weights(network: Network, number: int, first: Variable, second: Variable) -> np.ndarray:
-    """Return (states, states) sums of the weights of pair features, levels of numbers included, in state order."""
-    field, ends = network.field, network.ends[number].tolist()
-    by_column = np.zeros((first.width, second.width))
-    for k in network.feature_numbers(number):
-        if k >= len(field.weights):
-            continue
-        (a, b), backward = zip(*(_find_column(network, int(column)) for column in field.pairs[k]), strict=True)
-        if a is None or b is None:
-            continue
-        if a[0] != ends[0] or (ends[0] == ends[1] and backward[1]):
-            a, b = b, a
-        by_column[a[1], b[1]] += field.weights[k]
-    by_code = first.coded @ by_column @ second.coded.T
-    weights = np.empty_like(by_code)
-    weights[np.ix_(first.position_of_code, second.position_of_code)] = by_code
-    return weights
-
-
-def _find_column(network: Network, flat: int) -> tuple[tuple[int, int] | None, bool]:
-    """Return the node of a column of the flat numbering and its place among those of its variable, and whether it is
-    seen against the direction of a link; no node for the number of linked rows."""
-    layout = network.field.layout
-    table = int(layout.table_of_column[flat])
-    views, columns = layout.column_views(table)
-    place = flat - int(layout.column_starts[table])
-    number, column = int(views[place]), int(columns[place])
-    backward = number >= 0 and not layout.neighbor_views[number].forward
-    if column == COUNT_COLUMN:
-        return None, backward
-    source = table if number < 0 else layout.neighbor_views[number].source_table
-    schema = layout.schemas[source]
-    variable = int(schema.variable_of_column[column])
-    return (int(network.starts[source]) + variable, column - int(schema.offsets[variable])), backward
-
-
-def _frequencies(variable: Variable) -> np.ndarray:
-    shares = np.asarray(variable.frequencies or np.ones(len(variable.states)), dtype=float)
-    return shares / shares.sum() if shares.sum() > 0 else np.full(len(shares), 1.0 / len(shares))
-
-
-def _mean_of_bins(variable: Variable, shares: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return rows of bins, the means of their levels, if the variable is a number with bins."""
-    if not variable.bins:
-        return weights
-    return group_states(variable, (weights * shares[:, None]).T)[1].T / group_states(variable, shares)[1][:, None]
+    counts = shares[table].cross_counts(first.name, second.name)
+    return None if counts is None else {"states": states, "counts": counts.tolist()}
 
 
 def _bubbles(network: Network, groups: Groups) -> dict[str, Any]:

@@ -152,19 +152,18 @@
     return parts;
   }
 
-  // Rows and columns are states; blue pairs are more frequent than the columns explain alone, orange ones less.
-  function heatMap(pair, values, write, most) {
+  // The color is the log of the rows with a pair of states over those that independent columns would have.
+  function heatMap(pair, expected) {
     const head = make("tr", {}, make("th", {}), ...pair.states[1].map((state) => make("th", { scope: "col" }, state)));
     const rows = pair.states[0].map((state, i) =>
       make(
         "tr",
         {},
         make("th", { scope: "row" }, state),
-        ...pair.states[1].map((_, j) => {
-          const value = values[i][j],
-            cell = make("td", {}, value === null ? "" : write(value, i, j));
-          if (value !== null)
-            cell.style.background = `color-mix(in srgb, var(--${value > 0 ? "positive" : "negative"}) ${Math.round(55 * Math.min(Math.abs(value) / most, 1))}%, var(--card))`;
+        ...pair.counts[i].map((count, j) => {
+          const cell = make("td", {}, `${count}`),
+            value = Math.log((count + 0.5) / (expected[i][j] + 0.5));
+          cell.style.background = `color-mix(in srgb, var(--${value > 0 ? "positive" : "negative"}) ${Math.round(55 * Math.min(Math.abs(value), 1))}%, var(--card))`;
           return cell;
         }),
       ),
@@ -186,24 +185,15 @@
       ),
     );
     if (pair) {
-      const most = Math.max(0.1, ...pair.weights.flat().map(Math.abs));
+      const sum = (list) => list.reduce((p, q) => p + q, 0),
+        all = sum(pair.counts.map(sum));
+      const across = pair.states[1].map((_, j) => sum(pair.counts.map((row) => row[j])));
+      const expected = pair.counts.map((row) => across.map((count) => (sum(row) * count) / Math.max(all, 1)));
       parts.push(
-        make("h4", {}, `Weights, given all other columns (rows: ${data.names[a]}; across: ${data.names[b]})`),
-        heatMap(pair, pair.weights, (value) => signed(value), most),
+        make("h4", {}, `Rows of the data (down: ${data.names[a]}; across: ${data.names[b]})`),
+        heatMap(pair, expected),
+        make("p", { class: "soft small" }, "Blue: more rows than independent columns would have; orange: fewer."),
       );
-      if (pair.counts) {
-        const sum = (list) => list.reduce((p, q) => p + q, 0),
-          all = sum(pair.counts.map(sum));
-        const across = pair.states[1].map((_, j) => sum(pair.counts.map((row) => row[j])));
-        const expected = pair.counts.map((row) => across.map((count) => (sum(row) * count) / Math.max(all, 1)));
-        const logs = pair.counts.map((row, i) =>
-          row.map((count, j) => (expected[i][j] > 0 ? Math.log((count + 0.5) / (expected[i][j] + 0.5)) : null)),
-        );
-        parts.push(
-          make("h4", {}, "Rows of the data, beside what independent columns would have"),
-          heatMap(pair, logs, (_, i, j) => `${pair.counts[i][j]}`, 1),
-        );
-      }
     }
     parts.push(
       make("h4", {}, "Features"),
