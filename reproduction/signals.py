@@ -76,6 +76,6 @@ def _gradient_factors(estimator: Any, X: Any) -> GradientFactors:
         evaluator = DenseEvaluator(sample, objective, engine, inference)
         graphs = evaluator.compile(field.layout.arcs(field.features))
         if evaluator.source.has_missing:
-            evaluator.impute_missing(graphs, field.theta)
+            evaluator.source.impute(evaluator.weights_of_field(graphs, field.theta))
         evaluator.evaluate(graphs, field.theta)
         return evaluator.gradient_factors()

@@ -59,7 +59,7 @@ def test_at_a_fixed_point_of_mean_field_there_is_nothing_left_to_gain(make_probl
     with Threads(1) as engine:
         evaluator = DenseEvaluator(Dataset.single(table), ContrastiveDivergence(), engine, MeanField(tolerance=1e-12))
         before, _ = evaluator.evaluate(graphs, problem.theta)
-        evaluator.impute_missing(graphs, problem.theta)
+        evaluator.source.impute(evaluator.weights_of_field(graphs, problem.theta))
         after, gradient = evaluator.evaluate(graphs, problem.theta)
     assert before > 1e-3
     assert after == pytest.approx(0.0, abs=1e-9)

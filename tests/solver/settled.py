@@ -22,7 +22,7 @@ def clamped_loss(model: MarkovField, X: np.ndarray, inference: InferenceMethod) 
     """Return the loss of observed cells beside the beliefs that a method has of missing ones."""
     with Threads(1) as engine:
         evaluator = DenseEvaluator(sample_of(model, X), PseudoLikelihood(), engine, inference)
-        evaluator.impute_missing(model.field_.graphs, model.field_.theta)
+        evaluator.source.impute(evaluator.weights_of_field(model.field_.graphs, model.field_.theta))
         return evaluator.evaluate(model.field_.graphs, model.field_.theta)[0]
 
 

@@ -5,7 +5,7 @@ The Hessian of the loss is the sum of the Hessians of these regressions; a pair 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,7 +25,6 @@ from sparsefield.kernels.regression_hessians import (
     empty_system,
     make_designs,
     set_newton_system,
-    set_sources,
     variable_hessians,
 )
 from sparsefield.model import Adjacency
@@ -58,7 +57,7 @@ RIDGE = 1e-8
 """Share of the largest curvature of a regression that is added to its diagonal: sources may be collinear."""
 
 MIN_INFORMATION = 1e-6
-"""Share of the largest information of a group of averaged weights, below which a combination of them is left out."""
+"""Share of the largest information on a group of weights, below which the rows do not determine a combination."""
 
 MIN_VARIANCE = 1e-6
 """Share of the largest variance of a group of weights, below which a combination of them is not determined: penalty or
@@ -167,9 +166,8 @@ def wald_statistics(
     together; combinations of them that the data do not determine, as those of all states of a variable, do not count.
 
     Each variable is a (multinomial) regression on the sources of its arcs, whose Hessian gives the uncertainty of its
-    weights. A pair weight is the mean of the estimates of two regressions, weighted by their information. Both use the
-    same rows, so variances come from the influence of each row on the mean (the sandwich estimator of Godambe), not
-    from the curvature alone. The weights must be at an optimum of `pl` without L1.
+    weights. The regressions of both ends of a pair say nearly the same, since they use the same rows: the statistic is
+    the mean of theirs. The weights must be at an optimum of `pl` without L1.
 
     Parameters
     ----------
@@ -178,29 +176,41 @@ def wald_statistics(
     weights : (features,)
     groups : (features,) numbers of groups from 0, or None for single weights
     """
-    if not len(weights):
-        return np.empty(0), np.empty(0)
     layout = field.layout
+    groups = np.arange(len(weights)) if groups is None else groups
     designs = [make_designs(*pair) for pair in zip(field.graphs, layout.widths.tolist(), strict=True)]
     hessians = parts.sum(sum_curvature, field, designs)
-    inverses = [_inverses(*pair) for pair in zip(designs, hessians, strict=True)]
-    features = [design.parameter - layout.n_target_columns for design in designs]
-    information = [np.zeros(len(design.source)) for design in designs]
-    for t, design in enumerate(designs):
-        for v, inverse in enumerate(inverses[t]):
-            information[t][design.of_variable(v)] = 1.0 / np.maximum(inverse.diagonal(), np.finfo(float).tiny)
-        information[t][design.source < 0] = 0.0
-    total = np.zeros(len(weights))
-    for feature, own in zip(features, information, strict=True):
-        total += np.bincount(np.maximum(feature, 0), own, len(weights))
-    total = np.maximum(total, np.finfo(float).tiny)
-    shares = [own / total[np.maximum(feature, 0)] for feature, own in zip(features, information, strict=True)]
-    groups = np.arange(len(weights)) if groups is None else groups
-    members = np.split(np.argsort(groups, kind="stable"), np.cumsum(np.bincount(groups))[:-1])
-    covariances = parts.sum(_covariances, layout.n_target_columns, designs, inverses, shares, members)
-    tests = [_test_averaged(weights[mine], covariance) for mine, covariance in zip(members, covariances, strict=True)]
-    statistics, degrees = np.array(tests, dtype=float).reshape(-1, 2).T
-    return statistics[groups], degrees[groups]
+    sums = np.zeros((3, int(groups.max(initial=-1)) + 1))
+    for design, flat in zip(designs, hessians, strict=True):
+        for parameter, hessian in split_hessians(design, flat):
+            ridge = RIDGE * max(float(hessian.diagonal().max(initial=0.0)), 1.0)
+            inverse = np.linalg.inv(hessian + ridge * np.eye(len(hessian)))
+            feature = parameter - layout.n_target_columns
+            for group, own in split_groups(np.where(feature >= 0, np.append(groups, -1)[feature], -1)):
+                information, mine = np.linalg.inv(inverse[own[:, None], own]), weights[feature[own]]
+                known = np.linalg.eigvalsh(information)
+                rank = np.count_nonzero(known > MIN_INFORMATION * known[-1])
+                sums[:, group] += mine @ information @ mine, rank, 1.0
+    statistics, degrees, ends = sums[:, groups]
+    return statistics / np.maximum(ends, 1.0), degrees / np.maximum(ends, 1.0)
+
+
+def split_hessians(design: Designs, flat: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the parameters of each regression of a table, and their Hessian, from those of `sum_curvature`."""
+    start = 0
+    for v in range(len(design.target_offsets) - 1):
+        parameter = design.parameter[design.of_variable(v)]
+        size = len(parameter)
+        yield parameter, flat[start : start + size * size].reshape(size, size)
+        start += size * size
+
+
+def split_groups(groups: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield each group of at least 0, and the positions of its members."""
+    order = np.argsort(groups, kind="stable")
+    for own in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
+        if len(own) and groups[own[0]] >= 0:
+            yield int(groups[own[0]]), own
 
 
 def wald_test(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
@@ -216,21 +226,6 @@ def wald_test(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, float
     return float((np.square(weights @ directions)[known] / variances[known]).sum()), float(known.sum())
 
 
-def _test_averaged(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
-    """Return the statistic and its degrees of freedom from the averaged estimates of two regressions.
-
-    Their covariance has small variances in directions that the rows do not determine, which `wald_test` would count as
-    known. Here the most certain directions decide, so that groups of all states of two variables are kept too readily.
-    """
-    tiny = np.finfo(float).tiny
-    if len(weights) == 1:
-        return wald_test(weights, covariance)
-    variances, directions = np.linalg.eigh(covariance)
-    information = 1.0 / np.maximum(variances, tiny)
-    known = information > MIN_INFORMATION * information.max()
-    return float((np.square(weights @ directions) * information)[known].sum()), float(known.sum())
-
-
 def sum_curvature(part: EvaluatedBlock, field: FieldWeights, designs: Sequence[Designs]) -> tuple[np.ndarray, ...]:
     """Return the contribution of a block to the Hessians of all regressions, table by table, flat."""
     sizes = [np.diff(design.offsets[design.target_offsets]) for design in designs]
@@ -239,41 +234,3 @@ def sum_curvature(part: EvaluatedBlock, field: FieldWeights, designs: Sequence[D
     states = predict_complete(field, t, block)
     found[t] = variable_hessians(part.block, coding, states, part.expectations, designs[t])
     return tuple(found)
-
-
-def _inverses(design: Designs, flat: np.ndarray) -> list[np.ndarray]:
-    """Return the inverse Hessian of each regression of a table."""
-    found, at = [], 0
-    for v in range(len(design.target_offsets) - 1):
-        parameters = design.of_variable(v)
-        size = parameters.stop - parameters.start
-        hessian = flat[at : at + size * size].reshape(size, size)
-        ridge = RIDGE * max(float(hessian.diagonal().max(initial=0.0)), 1.0)
-        found.append(np.linalg.inv(hessian + ridge * np.eye(size)))
-        at += size * size
-    return found
-
-
-def _covariances(
-    part: EvaluatedBlock,
-    n_biases: int,
-    designs: Sequence[Designs],
-    inverses: Sequence[Sequence[np.ndarray]],
-    shares: Sequence[np.ndarray],
-    members: Sequence[np.ndarray],
-) -> tuple[np.ndarray, ...]:
-    """Return the sums over the rows of a block of the products of influences on the weights of each group."""
-    weight, design, share = part.block.weight, designs[part.table], shares[part.table]
-    influence, rows = np.zeros((sum(map(len, members)), len(weight))), np.arange(len(weight))
-    column = np.repeat(np.arange(len(design.offsets) - 1), np.diff(design.offsets))
-    for v, inverse in enumerate(inverses[part.table]):
-        own = design.of_variable(v)
-        slopes = np.empty((own.stop - own.start, len(weight)))
-        set_sources(design.source[own], design.products, part.expectations, rows, slopes)
-        slopes *= part.errors[column[own]]
-        is_weight = design.source[own] >= 0
-        changes = share[own][is_weight, None] * (inverse[is_weight] @ slopes)
-        for feature, change in zip(design.parameter[own][is_weight] - n_biases, changes, strict=True):
-            influence[feature] += change
-    influence /= np.sqrt(np.where(weight > 0, weight, 1.0))
-    return tuple(influence[mine] @ influence[mine].T for mine in members)

@@ -19,7 +19,7 @@ from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives import block_evaluation, curvature
 from sparsefield.objectives.block_evaluation import EvaluationTask, divide, evaluate_pieces
 from sparsefield.objectives.objective import Objective, PairQuery, Problem
-from sparsefield.objectives.training_rows import EM, ClampedRows, CompletedRows, hold_rows
+from sparsefield.objectives.training_rows import EM, hold_rows
 
 
 @dataclass(frozen=True)
@@ -148,27 +148,8 @@ class DenseEvaluator(DenseProblem):
             pieces = [[range(len(graph.target_offsets) - 1)] for graph in graphs]
         return EvaluationTask(self._objective, self.layout, graphs, pieces, size)
 
-    def impute_missing(self, graphs: Any, theta: np.ndarray) -> float:
-        """Infer the missing cells of clamped rows and return the largest change of a belief."""
-        assert isinstance(self.source, ClampedRows)
-        return self.source.impute(self._field(graphs, theta))
-
-    def draw_completions(self, graphs: Any, theta: np.ndarray, copies: int, sweeps: int) -> None:
-        """Complete the incomplete rows again: see `CompletedRows.draw`."""
-        assert isinstance(self.source, CompletedRows)
-        self.source.draw(self._field(graphs, theta), copies, sweeps)
-
-    def observed_loss(self, graphs: Any, theta: np.ndarray) -> float:
-        """Return minus the sum over observed cells of ln p(cell | all other observed cells)."""
-        assert isinstance(self.source, CompletedRows)
-        return self.source.observed_loss(self._field(graphs, theta))
-
-    def observed_weights(self) -> np.ndarray:
-        """Return the weight of the rows in which the variable of each state is observed, (states,)."""
-        assert isinstance(self.source, CompletedRows)
-        return self.source.observed_weights()
-
-    def _field(self, graphs: Any, theta: np.ndarray) -> FieldWeights:
+    def weights_of_field(self, graphs: Any, theta: np.ndarray) -> FieldWeights:
+        """Return weights in the form that inference and draws of missing cells take."""
         return FieldWeights(self.layout, graphs, None, theta)
 
     def gradient_factors(self) -> Any:
@@ -192,7 +173,7 @@ class DenseEvaluator(DenseProblem):
 
     def wald_statistics(self, weights: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return Wald statistics and degrees of freedom at the last point: see `curvature.wald_statistics`."""
-        return curvature.wald_statistics(self._field(*self._point), self._evaluated, weights, groups)
+        return curvature.wald_statistics(self.weights_of_field(*self._point), self._evaluated, weights, groups)
 
 
 def mean_and_variance(sums: np.ndarray, squares: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -84,7 +84,7 @@ class LatentEvaluator(DenseEvaluator):
     def hessian_cost(self, graphs: Any) -> float:
         return np.inf  # sums over latent variables have another Hessian
 
-    def _field(self, graphs: Any, theta: np.ndarray) -> FieldWeights:
+    def weights_of_field(self, graphs: Any, theta: np.ndarray) -> FieldWeights:
         return FieldWeights(self.layout, graphs.whole, graphs, theta)
 
 

@@ -21,7 +21,7 @@ from sparsefield.kernels.regression_hessians import Designs, make_designs, set_s
 from sparsefield.model import pad_features
 from sparsefield.model.fit_record import EdgeEvidence
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
-from sparsefield.objectives.curvature import count_rows, sum_curvature, wald_test
+from sparsefield.objectives.curvature import count_rows, split_groups, split_hessians, sum_curvature, wald_test
 from sparsefield.solver.missing import ClampedBeliefs
 from sparsefield.solver.selection import observed_shares
 from sparsefield.solver.state import State
@@ -132,24 +132,20 @@ def edge_scores(
     layout, n_biases, ridge = field.layout, field.layout.n_target_columns, max(l2, MIN_RIDGE)
     design, weights = make_designs(field.graphs[0], int(layout.widths[0])), field.theta[n_biases:]
     (hessians,) = rows.sum(sum_curvature, field, [design])
-    place, scores, projections, start = np.full(len(weights), -1), np.zeros(len(tested)), [], 0
+    place, scores, projections = np.full(len(weights), -1), np.zeros(len(tested)), []
     place[tested] = np.arange(len(tested))
-    for v in range(layout.n_targets):
-        feature = design.parameter[design.of_variable(v)] - n_biases
-        size, is_weight = len(feature), feature >= 0
-        hessian = hessians[start : start + size * size].reshape(size, size).copy()
-        start += size * size
-        hessian[np.diag_indices(size)] += np.where(is_weight, ridge, BIAS_RIDGE * hessian.diagonal().max(initial=1.0))
-        inverse = np.linalg.inv(hessian)
+    for parameter, hessian in split_hessians(design, hessians):
+        feature = parameter - n_biases
+        is_weight, projection = feature >= 0, np.zeros(hessian.shape)
+        ridges = np.where(is_weight, ridge, BIAS_RIDGE * hessian.diagonal().max(initial=1.0))
+        inverse = np.linalg.inv(hessian + np.diag(ridges))
         edge, places = (np.where(is_weight, numbers[np.maximum(feature, 0)], -1) for numbers in (edges, place))
-        order, shown = np.argsort(edge, kind="stable"), np.flatnonzero(places >= 0)
-        projection = np.zeros((size, size))
-        for own in np.split(order, np.flatnonzero(np.diff(edge[order])) + 1):
-            if len(own) and edge[own[0]] >= 0:  # a constant column has none
-                information = np.linalg.inv(inverse[own[:, None], own])  # of these features, given all others
-                projection[own] = information @ inverse[own]
-                own_scores = information @ weights[feature[own]] - ridge * weights[feature[own]]
-                scores[places[own][places[own] >= 0]] += own_scores[places[own] >= 0]
+        for _, own in split_groups(edge):
+            information = np.linalg.inv(inverse[own[:, None], own])  # of these features, given all others
+            projection[own] = information @ inverse[own]
+            own_scores = information @ weights[feature[own]] - ridge * weights[feature[own]]
+            scores[places[own][places[own] >= 0]] += own_scores[places[own] >= 0]
+        shown = np.flatnonzero(places >= 0)
         projections.append((places[shown], projection[shown]))
     sizes = np.bincount(edges[tested])
     of_size = [np.flatnonzero(sizes == size) for size in np.unique(sizes[sizes > 0])]

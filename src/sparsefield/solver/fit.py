@@ -29,6 +29,7 @@ from sparsefield.solver.policy import (
     MAX_IDLE_STEPS,
     MIN_DECREASE,
     MIN_USEFUL,
+    ROUGH_ROUNDS,
 )
 from sparsefield.solver.state import FitResult, State, WarmStart
 from sparsefield.solver.working_set import have_higher_order
@@ -44,25 +45,20 @@ def fit(state: State, rule: InductionRule | None = None) -> FitResult:
     Parameters
     ----------
     state : features and weights to start from, see `begin`
-    rule : proposes candidates until hardly any stands out; the certificate, which scores all of them exactly, follows,
-        or comes first with None
+    rule : proposes candidates until hardly any stands out; then all of them are scored exactly, and with None at once
     """
-    at_optimum = False
-    while rule is not None:
-        proposals = score(state, rule, candidates_to_score(state, rule), pairs_first=True)  # Algorithm 1
-        added, useful = add_best(state, proposals, batch_size(state, rule))  # the top J
-        if added == 0 and (at_optimum or state.options.certify):
-            break
-        optimize(state, goal_of_induction(state, rule, proposals, useful))  # Eq. 5 within the working set
-        if not state.iterations_left or has_few(state, rule, useful):
-            break
-        at_optimum = added == 0
+    added = -1
     while True:
-        checked = certificate(state)  # the gradient of every candidate, Eq. 12 and 14, minus l1
-        if is_finished(state, checked):
-            return state.result(checked.worst, converged=checked.converged)
-        _, useful = add_best(state, checked.violators, batch_size(state))
-        optimize(state, goal_of_certificate(state, checked.violators, useful))
+        if rule is not None:
+            candidates = score(state, rule, candidates_to_score(state, rule), pairs_first=True)  # Algorithm 1
+        else:
+            candidates, violation = certificate(state)  # the exact gradient of every candidate, Eq. 12 and 14
+            if is_finished(state, len(candidates), violation):
+                return state.result(violation.worst, converged=violation.converged)
+        before, (added, useful) = added, add_best(state, candidates, batch_size(state, rule))  # the top J
+        optimize(state, *goal(state, rule, candidates, added, useful))  # Eq. 5 within the working set
+        if rule is not None and induction_is_over(state, rule, before, added, useful):
+            rule = None
 
 
 def begin(state: State, rule: InductionRule, start: WarmStart | None = None) -> None:
@@ -73,10 +69,10 @@ def begin(state: State, rule: InductionRule, start: WarmStart | None = None) -> 
     state.begin(start)
     state.fixed = rule.fixed_candidates
     if state.options.stages == 2:  # "the first stage ... optimizes until convergence"
-        optimize(state, Goal("biases", *state.missing.schedule()))
+        optimize(state, "biases")
     add_start(state, rule)
     if state.fixed:
-        optimize(state, Goal("optimize", *state.missing.schedule()))
+        optimize(state, "optimize")
 
 
 def add_start(state: State, rule: InductionRule) -> None:
@@ -89,80 +85,73 @@ def add_start(state: State, rule: InductionRule) -> None:
 # -- the working set ---------------------------------------------------------------------------------------------------
 
 
-class Goal(NamedTuple):
-    """How far an optimization of the working set goes."""
+def goal(
+    state: State, rule: InductionRule | None, candidates: Proposals, added: int, useful: float
+) -> tuple[str, int | None, bool]:
+    """Return the phase of an optimization, its steps, and whether missing cells have to converge; for `optimize`.
 
-    phase: str
-    """Its name in the training log."""
-    rounds: int = 0
-    """How many times missing cells may be replaced."""
-    converging: bool = False
-    """Whether these replacements are to converge."""
-    steps: int | None = None
-    """Steps at most; None goes on to `State.tolerance`, or until steps hardly change anything."""
-
-
-def goal_of_induction(state: State, rule: InductionRule, proposals: Proposals, useful: float) -> Goal:
-    """Return how far to optimize after a batch of a rule."""
-    if not state.options.certify or rule.steps_per_batch != "auto":
-        if not useful:
-            return Goal("optimize", *state.missing.schedule())
-        steps = {"auto": 1, "converge": state.options.max_iter}.get(str(rule.steps_per_batch), rule.steps_per_batch)
-        return Goal("induce", steps=int(steps))
-    loosen(state, rule, excess(state, proposals).max(initial=0.0), useful)
-    return Goal("induce")
-
-
-def goal_of_certificate(state: State, violators: Proposals, useful: float) -> Goal:
-    """Return how far to optimize after the certificate has added violators."""
-    violation = excess(state, violators).max(initial=0.0)
-    loosen(state, None, max(violation, state.working_set.violation()) if len(violators) else violation, useful)
-    # Completions are averaged once hardly any candidate is left that would change them.
-    settled = useful <= FEW_CANDIDATES * len(state.working_set) or state.scorings > 1
-    return Goal("certify", *state.missing.schedule(loose=state.is_loose, settled=settled))
-
-
-def loosen(state: State, rule: InductionRule | None, violation: float, useful: float) -> None:
-    """Set the tolerance within the working set, by the violation among the other candidates.
-
-    While that is large, an exact optimum is wasted effort; a scoring that finds nothing more is, too, where it takes as
-    long as several steps.
+    The tolerance within the working set is set by the violation among the other candidates. While that is large, an
+    exact optimum is wasted effort; a scoring that finds nothing more is, too, where it takes as long as several steps.
     """
+    options, violation = state.options, excess(state, candidates).max(initial=0.0)
+    if rule is not None and options.certify and added == 0:
+        return "induce", 0, False  # the certificate decides what is needed
+    if rule is not None and (not options.certify or rule.steps_per_batch != "auto"):
+        if not useful:
+            return "optimize", None, True
+        steps = {"auto": 1, "converge": options.max_iter}.get(str(rule.steps_per_batch), rule.steps_per_batch)
+        return "induce", int(steps), False
+    if rule is None and len(candidates):
+        violation = max(violation, state.working_set.violation())
     loose = state.problem.keeps_errors or not has_few(state, rule, useful)
-    state.tolerance = max(state.options.inner_tolerance, INNER_TOLERANCE * violation if loose else 0.0)
+    state.tolerance = max(options.inner_tolerance, INNER_TOLERANCE * violation if loose else 0.0)
+    if rule is not None:
+        return "induce", options.max_iter, False
+    # Candidates that are about to be added change missing cells again, so that these need not converge.
+    return "certify", None, useful <= FEW_CANDIDATES * len(state.working_set) or state.scorings > 1
 
 
-def optimize(state: State, goal: Goal) -> None:
-    """Optimize the working set, and replace missing cells in between."""
-    options, missing, working_set = state.options, state.missing, state.working_set
-    steps = total = state.idle_steps = 0
-    rounds = goal.rounds
-    while state.iterations_left and total != goal.steps:
-        progress = state.step(goal.phase) and state.idle_steps < MAX_IDLE_STEPS
-        steps, total = steps + 1, total + 1
-        # A step takes as long as there are features, whatever their weights; a path adds some ahead of their use.
-        if not state.problem.keeps_errors and goal.phase != "path":
-            drop_inactive(state)
-        progress = progress and not (options.certify and working_set.is_optimal_within(state.tolerance))
-        last = rounds == 0 and not (goal.phase == "path" and missing.is_random)  # others go on to an optimum
-        enough = not last and missing.round_is_over(steps, converging=goal.converging or not options.certify)
-        if progress and not enough:
-            continue
-        if rounds == 0:
-            return
-        changed = missing.next_round() if goal.converging else missing.refresh()
-        if missing.present:
-            steps = state.idle_steps = 0
-        if not (changed or progress):
-            return
-        rounds -= 1
+def optimize(state: State, phase: str, steps: int | None = None, exact: bool = True) -> None:
+    """Optimize the working set, and replace missing cells in between unless there is a limit of steps.
+
+    They are replaced a few times, or if ``exact`` until they do not change any more.
+    """
+
+    def advance(most: int | None) -> None:
+        state.idle_steps = taken = 0
+        while state.iterations_left and taken != most:
+            progress, taken = state.step(phase) and state.idle_steps < MAX_IDLE_STEPS, taken + 1
+            # A step takes as long as there are features, whatever their weights; a path adds some ahead of their use.
+            if not state.problem.keeps_errors and phase != "path":
+                drop_inactive(state)
+            if not progress or (state.options.certify and state.working_set.is_optimal_within(state.tolerance)):
+                return
+
+    if steps is None:
+        state.missing.alternate(advance, exact=exact)
+    advance(steps)
+
+
+def induction_is_over(state: State, rule: InductionRule, before: int, added: int, useful: float) -> bool:
+    """Return whether candidates are left to the certificate: where few of them stand out.
+
+    Without a certificate a rule goes on until it finds nothing at an optimum.
+    """
+    nothing = added == 0 and (before == 0 or state.options.certify)
+    return nothing or not state.iterations_left or has_few(state, rule, useful)
 
 
 def add_best(state: State, proposals: Proposals, count: int) -> tuple[int, float]:
-    """Add the best proposals; return their number, and about how many of all proposals would be added."""
+    """Add the proposals of highest score; return their number, and about how many of all proposals would be added.
+
+    Features of an edge, which have the same score, are not separated.
+    """
     if len(proposals):
         drop_inactive(state)
-    batch = best(state, proposals, count)
+    if state.working_set.grouped and len(proposals) > count:
+        least = np.partition(proposals.score, len(proposals) - count)[len(proposals) - count]
+        count = int((proposals.score >= least).sum())
+    batch = best_proposals(proposals, count).features
     added = add_features(state, batch)
     return added, added / max(len(batch), 1) * len(proposals)
 
@@ -181,7 +170,8 @@ def add_features(state: State, features: np.ndarray, min_gradient: float | None 
 def drop_inactive(state: State) -> None:
     """Drop features without a weight where they can return, and where their absence does not disturb missing cells."""
     progressing = state.tolerance > state.options.allowed_violation and state.idle_rounds == 0
-    if state.options.certify and not state.fixed and state.missing.may_drop(progressing=progressing):
+    undisturbed = not state.missing.present or (progressing and not state.missing.is_final)
+    if state.options.certify and not state.fixed and undisturbed:
         state.working_set.drop_inactive()
 
 
@@ -232,10 +222,8 @@ def score(
         if options.expand == "all":
             higher = expandable[have_higher_order(expandable)]
             expandable = np.concatenate([all_expandable(state.layout, options.max_order), higher])
-        # Thresholds save no time here, so that they are used only where they decide what is learned.
-        thresholds = EXACT.thresholds if options.certify else rule.thresholds
         known = working_set.conjunction_keys
-        higher = score_expansions(factors, state.layout, expandable, thresholds, l1, known, options.order_penalty)
+        higher = score_expansions(factors, state.layout, expandable, l1, known, options.order_penalty)
         return concatenate_proposals([pairs, higher], options.max_order)
 
 
@@ -247,34 +235,27 @@ def excess(state: State, proposals: Proposals) -> np.ndarray:
     return gradient - l1 * state.working_set.penalty_factors_of(proposals.features)
 
 
-def best(state: State, proposals: Proposals, count: int) -> np.ndarray:
-    """Return the features of highest score; those of an edge, which have the same score, are not separated."""
-    if state.working_set.grouped and len(proposals) > count:
-        least = np.partition(proposals.score, len(proposals) - count)[len(proposals) - count]
-        count = int((proposals.score >= least).sum())
-    return best_proposals(proposals, count).features
-
-
 # -- the certificate ---------------------------------------------------------------------------------------------------
 
 
-class Certificate(NamedTuple):
+class Violation(NamedTuple):
     """Violations of the optimality conditions."""
 
     inside: float
     """The largest within the working set."""
     worst: float
     """The largest of all."""
-    violators: Proposals
-    """Candidates outside the working set that violate their condition by more than a tenth of what is allowed."""
     converged: bool
-    """Whether no violation is larger than allowed, and missing cells have not changed."""
+    """Whether none is larger than allowed, and missing cells have not changed."""
 
 
-def certificate(state: State) -> Certificate:
-    """Replace missing cells at the present weights, and return the violations of all candidates."""
+def certificate(state: State) -> tuple[Proposals, Violation]:
+    """Replace missing cells at the present weights; return the violators outside the working set, and the violation.
+
+    Candidates count that violate their condition by more than a tenth of what is allowed.
+    """
     allowed = state.options.allowed_violation
-    replaced = state.missing.refresh(state.scorings)
+    replaced = not (state.options.rough and state.scorings >= ROUGH_ROUNDS) and state.missing.refresh()
     state.scorings += 1
     if replaced and state.missing.is_random:  # the objective is another one
         state.forget_progress()
@@ -293,25 +274,25 @@ def certificate(state: State) -> Certificate:
     if state.working_set.grouped:
         large = np.isin(proposals.score, proposals.score[large])
     worst = max(inside, float(beyond.max(initial=0.0)))
-    violators = proposals.take(np.flatnonzero(large))
-    return Certificate(inside, worst, violators, converged=worst <= allowed and not replaced)
+    return proposals.take(np.flatnonzero(large)), Violation(inside, worst, worst <= allowed and not replaced)
 
 
-def is_finished(state: State, checked: Certificate) -> bool:
+def is_finished(state: State, n_violators: int, violation: Violation) -> bool:
     """Return whether the fit ends: it has converged, or nothing helps, with enough completions of missing cells.
 
     Too many rounds in a row without progress end it, too. A round makes progress by a smaller violation or, while
     violators remain, by a lower objective: small batches take many rounds.
     """
-    value, lowest, n_violators = state.working_set.point.value, state.lowest_objective, len(checked.violators)
+    value, lowest = state.working_set.point.value, state.lowest_objective
     lower = n_violators > 0 and value < lowest - MIN_DECREASE * abs(lowest)
-    state.idle_rounds = 0 if checked.worst < 0.9 * state.smallest_violation or lower else state.idle_rounds + 1
-    state.smallest_violation, state.lowest_objective = min(state.smallest_violation, checked.worst), min(lowest, value)
+    state.idle_rounds = 0 if violation.worst < 0.9 * state.smallest_violation or lower else state.idle_rounds + 1
+    state.smallest_violation = min(state.smallest_violation, violation.worst)
+    state.lowest_objective = min(lowest, value)
     stuck = state.idle_rounds > MAX_IDLE_ROUNDS or (n_violators == 0 and state.stalled)
-    if not state.iterations_left or not state.options.certify or checked.converged or stuck:
+    if not state.iterations_left or not state.options.certify or violation.converged or stuck:
         if state.missing.accept() or not state.iterations_left:
             return True
         state.forget_progress()
-    if checked.inside > state.options.inner_tolerance:
+    if violation.inside > state.options.inner_tolerance:
         state.objective_tol *= 0.1
     return False

@@ -22,7 +22,6 @@ from sparsefield.objectives import EM, Objective
 from sparsefield.solver.checkpoint import Checkpoint, fingerprint
 from sparsefield.solver.fit import (
     EXACT,
-    Goal,
     add_features,
     add_start,
     begin,
@@ -123,7 +122,7 @@ class Path:
             proposals = score(state, EXACT, None if state.problem.keeps_errors else MAX_SPARSE_PAIRS, l1=near)
             drop_inactive(state)
             add_features(state, proposals.features, near)
-        optimize(state, Goal("path", *state.missing.schedule()))
+        optimize(state, "path", exact=False)
         return state.result()
 
     def l1_max(self) -> float:

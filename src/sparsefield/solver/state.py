@@ -13,7 +13,7 @@ import numpy as np
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import Field, IterationRecord, pad_features
 from sparsefield.objectives import EM, Problem
-from sparsefield.solver.missing import MissingCells, treat_missing
+from sparsefield.solver.missing import treat_missing
 from sparsefield.solver.optimizer import Optimizer
 from sparsefield.solver.policy import TrainingOptions
 from sparsefield.solver.working_set import WorkingSet
@@ -116,9 +116,7 @@ class State:
         protected = start.features if start is not None and start.latent else None
         self.working_set = WorkingSet(problem, options, protected)
         self._optimizer = Optimizer(self.working_set)
-        self.missing = MissingCells(self.working_set)
-        if missing is not None:
-            self.missing = treat_missing(self.working_set, missing, has_missing=True, on_path=options.rough)
+        self.missing = treat_missing(self.working_set, missing, on_path=options.rough)
         self._callbacks = callbacks or FitCallbacks()
         self.fixed = False
         self.records: list[IterationRecord] = []
@@ -172,11 +170,6 @@ class State:
         twin.working_set, twin.save = self.working_set.branch(), None
         twin._optimizer, twin.missing = Optimizer(twin.working_set), self.missing.branch(twin.working_set)
         return twin
-
-    @property
-    def is_loose(self) -> bool:
-        """Whether optimizations end far from the optimum within the working set."""
-        return self.tolerance > self.options.inner_tolerance
 
     @property
     def iterations_left(self) -> bool:
