@@ -152,7 +152,6 @@ RULES: dict[str, Rule] = {
     "folds": whole(1, words=("auto",)),
     "fraction": number(0.0, 1.0, above=True, below=True),
     "gamma": number(0.0, 1e6),
-    "standard_errors": NOT_NEGATIVE,
     # of EM and of inference methods
     "copies": whole(2, 65536),
     "max_copies": whole(8, 65536),

@@ -13,8 +13,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from safetensors import safe_open
-from safetensors.numpy import save_file
 from sklearn.base import clone
 from sparse_tables import switches
 
@@ -187,33 +185,6 @@ def test_a_model_does_not_remember_the_folder(tmp_path) -> None:
         tmp_path / "m"
     )
     assert b"here" not in (tmp_path / "m").read_bytes()
-
-
-def interrupted(folder: Path) -> MarkovField:
-    field = MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=folder))
-    field.set_params(solver__callbacks=FitCallbacks(on_iteration=killer(7)))
-    with pytest.raises(Killed):
-        field.fit(table())
-    field.set_params(solver__callbacks=None)
-    return field
-
-
-@pytest.mark.parametrize("change", ["weights", "facts", "lost array"])
-def test_an_altered_checkpoint_is_named_and_refused(tmp_path, change) -> None:
-    field, path = interrupted(tmp_path), tmp_path / CHECKPOINT_NAME
-    with safe_open(path, framework="np") as file:
-        metadata, arrays = dict(file.metadata()), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    if change == "weights":
-        arrays["theta"] = arrays["theta"] * 2.0
-    elif change == "facts":
-        metadata["facts"] = metadata["facts"].replace('"phase": "induce"', '"phase": "certify"')
-    else:
-        del arrays["features"]
-    save_file(arrays, path, metadata)
-    altered = path.read_bytes()
-    with pytest.raises(DataError, match=rf"{CHECKPOINT_NAME}: this checkpoint is damaged.*delete it to start again"):
-        field.fit(table())
-    assert path.read_bytes() == altered
 
 
 def test_on_a_full_disk_the_fit_goes_on_with_a_note(tmp_path, monkeypatch) -> None:

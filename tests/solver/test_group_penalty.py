@@ -57,7 +57,7 @@ def test_the_optimum_is_that_of_proximal_gradient_steps() -> None:
 
     point, optimizer = Point(np.zeros(len(GROUPS)), *evaluate(np.zeros(len(GROUPS)))), OrthantLBFGS()
     for _ in range(2000):
-        found = optimizer.step(point, penalty, lambda g: 0.01 * g, evaluate, np.copy)
+        found = optimizer.step(point, penalty, lambda g: 0.01 * g, evaluate)
         if found is None:
             break
         assert found.value <= point.value

@@ -12,10 +12,6 @@ from scipy.special import expit
 from sparsefield.solver.owlqn import NonsmoothPenalty, OrthantLBFGS, Penalty, Point
 
 
-def anywhere(theta: np.ndarray) -> np.ndarray:
-    return theta
-
-
 def quadratic(seed: int, size: int, condition: float = 1e3):
     """theta' A theta / 2 - b' theta, with eigenvalues from 1 / condition to 1."""
     rng = np.random.default_rng(seed)
@@ -52,7 +48,7 @@ def minimize(evaluate, l1, start, *, steps: int = 3000, scale=None, optimizer=No
     point = Point(start, *evaluate(start))
     values = [point.value]
     for _ in range(steps):
-        found = optimizer.step(point, NonsmoothPenalty(l1), lambda g: scale * g, evaluate, anywhere)
+        found = optimizer.step(point, NonsmoothPenalty(l1), lambda g: scale * g, evaluate)
         if found is None:
             break
         point = found

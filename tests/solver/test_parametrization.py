@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -48,22 +46,6 @@ def test_slopes_along_a_move_are_the_same_in_both(make_problem, seed) -> None:
     plain_move = coordinates.to_theta(move, arcs)
     transformed = coordinates.from_plain_gradient(gradient, arcs)
     assert transformed @ move == pytest.approx(gradient @ plain_move, abs=1e-10)
-
-
-@given(seed=st.integers(0, 2**32 - 1))
-def test_a_change_of_centers_is_the_way_over_plain_weights(make_problem, seed) -> None:
-    problem, old = setting(make_problem, seed)
-    arcs = problem.layout.arcs(problem.pairs)
-    rng = np.random.default_rng(seed)
-    new = replace(old, centered=rng.random(len(old.centered)) < rng.random())
-    move, gradient = rng.normal(size=(2, len(problem.theta)))
-    kept = move.copy(), gradient.copy()
-    transform_step, transform_gradient = old.transforms_to(new, arcs)
-    np.testing.assert_allclose(transform_step(move), new.from_theta(old.to_theta(move, arcs), arcs), atol=1e-12)
-    plain = plain_gradient(old, gradient, arcs)
-    np.testing.assert_allclose(transform_gradient(gradient), new.from_plain_gradient(plain, arcs), atol=1e-12)
-    assert transform_step(move) @ transform_gradient(gradient) == pytest.approx(move @ gradient, abs=1e-10)
-    assert np.array_equal((move, gradient), kept)
 
 
 def test_with_all_centered_at_the_means_the_gradient_is_error_times_signal(make_problem, engine) -> None:

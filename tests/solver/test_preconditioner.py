@@ -32,7 +32,7 @@ def minimize(smooth, l1, start, optimizer, steps: int) -> Point:
 
     point = Point(start, *evaluate(start))
     for _ in range(steps):
-        found = optimizer.step(point, NonsmoothPenalty(l1), np.copy, evaluate, lambda theta: theta)
+        found = optimizer.step(point, NonsmoothPenalty(l1), np.copy, evaluate)
         if found is None:
             break
         assert found.value <= point.value

@@ -94,9 +94,9 @@ class MarkovField(TransformerMixin, FieldEstimator):
         "group" selects edges instead of single features: all features of two columns have weights, or none. An edge has
         the penalty l1 x the square root of its degrees of freedom x the norm of its weights.
     selection : {"heldout", "ebic"}, `HeldOut` or `EBIC`, default="heldout"
-        Criterion by which ``l1="auto"`` selects a field on the path: "heldout" takes the sparsest field whose score in
-        a cross-validation over rows is within half a standard error of the best; "ebic" takes the best extended
-        Bayesian information criterion, which selects fewer features: for networks rather than for predictions.
+        Criterion by which ``l1="auto"`` selects a field on the path: "heldout" takes the best score in a
+        cross-validation over rows; "ebic" takes the best extended Bayesian information criterion, which selects fewer
+        features: for networks rather than for predictions.
     refit : bool or "ml", default=False
         Estimate the selected features again without L1, which removes its shrinkage; with "ebic", features whose
         weight the data do not support are dropped, unless the table is sparse. "ml" does so by the exact likelihood,

@@ -186,7 +186,7 @@ def wald_statistics(
             ridge = RIDGE * max(float(hessian.diagonal().max(initial=0.0)), 1.0)
             inverse = np.linalg.inv(hessian + ridge * np.eye(len(hessian)))
             feature = parameter - layout.n_target_columns
-            for group, own in split_groups(np.where(feature >= 0, np.append(groups, -1)[feature], -1)):
+            for group, own in split_groups(np.append(groups, -1)[np.maximum(feature, -1)]):
                 information, mine = np.linalg.inv(inverse[own[:, None], own]), weights[feature[own]]
                 known = np.linalg.eigvalsh(information)
                 rank = np.count_nonzero(known > MIN_INFORMATION * known[-1])

@@ -93,7 +93,6 @@ class Optimizer:
             if value <= before.value + required and np.isfinite(slope).all():
                 working_set.point = Point(coordinates, value, slope)
                 working_set.memory.remember(coordinates - before.coordinates, slope - before.gradient)
-                working_set.recenter()
                 converges = working_set.violation() <= MIN_CONTRACTION ** (1.0 / (1.0 + cost)) * violation
                 if fresh:
                     better = before.value - value > self._gained > 0.0
@@ -109,24 +108,11 @@ class Optimizer:
 
     def _quasi_newton_step(self) -> bool:
         working_set, before = self.working_set, self.working_set.point
-        n, arcs, parametrization = working_set.n_biases, working_set.arcs, working_set.parametrization
-        biases = working_set.theta[:n]
-        penalized = parametrization.centered & (working_set.penalty.bias_strengths > 0.0)
-
-        def stop_at_zero(coordinates: np.ndarray) -> np.ndarray:
-            """Keep penalized, centered biases from changing sign within a step."""
-            if penalized.any():
-                after = parametrization.to_theta(coordinates, arcs)[:n]
-                crossed = penalized & (biases * after < 0.0)
-                coordinates[:n][crossed] -= after[crossed]
-            return coordinates
-
         point = working_set.memory.step(
-            before, working_set.nonsmooth_penalty(), working_set.preconditioner(), working_set.objective, stop_at_zero
+            before, working_set.penalty.nonsmooth, working_set.preconditioner(), working_set.objective
         )
         if point is None:
             working_set.evaluate_at(before.coordinates)
             return False
         working_set.point = point
-        working_set.recenter()
         return True

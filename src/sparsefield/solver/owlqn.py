@@ -192,12 +192,6 @@ class OrthantLBFGS:
         self.y_history = [y[positions] for y in self.y_history]
         self._drop_flat()
 
-    def transform(self, step: Transform, gradient: Transform) -> None:
-        """Change the coordinates of the memory, by functions of a step and of a change of gradient."""
-        self.s_history = [step(s) for s in self.s_history]
-        self.y_history = [gradient(y) for y in self.y_history]
-        self._drop_flat()
-
     def branch(self) -> OrthantLBFGS:
         """Return an optimizer with the same memory."""
         twin = OrthantLBFGS(self._memory)
@@ -213,18 +207,17 @@ class OrthantLBFGS:
         penalty: NonsmoothPenalty,
         precondition: Transform,
         evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
-        project: Transform,
     ) -> Point | None:
         """Take one step from ``point``; return None when no step lowers the objective.
 
-        ``precondition`` multiplies a gradient by a positive approximation of the inverse Hessian; ``project`` maps a
-        trial to one that the caller allows. The last call of ``evaluate`` is always at the point returned.
+        ``precondition`` multiplies a gradient by a positive approximation of the inverse Hessian. The last call of
+        ``evaluate`` is always at the point returned.
         """
         slope = penalty.pseudo_gradient(point.coordinates, point.gradient)
         while True:
             direction = self._direction(slope, point.coordinates, penalty, precondition)
             vanishing = penalty.vanishing(point.coordinates, point.gradient, precondition)
-            found = self._search(point, penalty, slope, direction, vanishing, evaluate, project)
+            found = self._search(point, penalty, slope, direction, vanishing, evaluate)
             if found is not None:
                 curvature = penalty.curvature_change(point.coordinates, found.coordinates)
                 self.remember(found.coordinates - point.coordinates, found.gradient - point.gradient + curvature)
@@ -241,7 +234,6 @@ class OrthantLBFGS:
         direction: np.ndarray,
         vanishing: np.ndarray,
         evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
-        project: Transform,
     ) -> Point | None:
         """Search along a line, by backtracking, within the orthant of ``point`` and its pseudo-gradient.
 
@@ -255,7 +247,6 @@ class OrthantLBFGS:
             theta[(penalty.strengths > 0.0) & (penalty.sum_groups(theta * orthant) <= 0.0)] = 0.0
             if length == 1.0:
                 theta[vanishing] = 0.0
-            theta = project(theta)
             predicted = float(slope @ (theta - point.coordinates))
             if predicted >= 0.0:  # too many parameters were set to 0; a shorter step sets fewer
                 length *= 0.5

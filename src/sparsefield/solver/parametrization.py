@@ -18,7 +18,7 @@ class CenteredParametrization:
 
     Without it a pair weight also shifts its two biases, which makes the problem ill-conditioned. With it the
     gradient of a pair is the sum of error x signal alone, the decomposition of Eq. 13. Both describe the same
-    field. A bias that its penalty holds at 0 stays plain, so that it can stay there; all others are centered.
+    field. Biases with a penalty stay plain, since it may hold them at 0.
     """
 
     means: np.ndarray
@@ -47,28 +47,6 @@ class CenteredParametrization:
         biases = gradient[:n] * self.centered
         out[n:] -= np.bincount(arcs.feature, self.means[arcs.source] * biases[arcs.target], len(gradient) - n)
         return out
-
-    def transforms_to(self, other: CenteredParametrization, arcs: Arcs) -> tuple[Transform, Transform]:
-        """Return functions that transform a step, and a change of gradient, to coordinates with other centers.
-
-        Only the arcs of the few weights that are centered in one of the two are needed.
-        """
-        change = other.centered.astype(np.int64) - self.centered
-        changed = np.flatnonzero(change[arcs.target])
-        target, feature = arcs.target[changed], arcs.feature[changed]
-        factor, n = change[target] * self.means[arcs.source[changed]], len(self.centered)
-
-        def transform_step(vector: np.ndarray) -> np.ndarray:
-            out = vector.copy()
-            out[:n] += np.bincount(target, factor * vector[n:][feature], n)
-            return out
-
-        def transform_gradient(vector: np.ndarray) -> np.ndarray:
-            out = vector.copy()
-            np.subtract.at(out[n:], feature, factor * vector[target])
-            return out
-
-        return transform_step, transform_gradient
 
     def curvature(self, arcs: Arcs, bias_hessian: np.ndarray, n_pairs: int) -> np.ndarray:
         """Return the diagonal of the Hessian, where target and source of each arc are independent."""

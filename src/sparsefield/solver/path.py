@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -19,7 +20,8 @@ from sparsefield.induction import InductionRule
 from sparsefield.inference import InferenceMethod
 from sparsefield.model import Field, pad_features
 from sparsefield.objectives import EM, Objective
-from sparsefield.solver.checkpoint import Checkpoint, fingerprint
+from sparsefield.parameters import CHECKPOINT_NAME
+from sparsefield.solver.checkpoint import CheckpointFile, fingerprint, load_state, make_folder, save_state
 from sparsefield.solver.fit import (
     EXACT,
     add_features,
@@ -73,7 +75,8 @@ class Path:
         self.rule, self._start = rule, start
         self._checkpoint = None
         if checkpoint is not None:
-            self._checkpoint = Checkpoint(checkpoint, fingerprint(dataset, rule, objective, missing, options))
+            mark = fingerprint(dataset, rule, objective, missing, options)
+            self._checkpoint = CheckpointFile(make_folder(checkpoint) / CHECKPOINT_NAME, mark)
         if dataset.is_sparse:
             options = replace(options, penalty="l1")  # an edge of binary variables is one pair
         problem = objective.make_problem(dataset, engine, missing)
@@ -92,11 +95,11 @@ class Path:
         """Fit at the first l1, from the start, or from the checkpoint where there is one."""
         start, checkpoint = self._start, self._checkpoint
         if checkpoint is not None:
-            saved = checkpoint.load()
+            saved = load_state(checkpoint)
             if saved is not None:
                 start = replace(saved[0], latent=start is not None and start.latent)
                 self.state.continue_log(saved[1])
-            self.state.save = checkpoint.save
+            self.state.save = partial(save_state, checkpoint)
         begin(self.state, self.rule, start)
         result = fit(self.state, None if self.state.fixed else self.rule)
         if checkpoint is not None:

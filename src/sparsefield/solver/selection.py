@@ -1,7 +1,7 @@
 """Choice of l1 along the path: by held-out data, with as few fits as the comparison needs, or by EBIC.
 
 The first fold follows the path in large steps until its score falls. All folds are then fitted at the values near its
-best one only, and further ones while the best of them, or the sparsest that is as good, may lie beyond.
+best one only, and further ones while the best of them may lie beyond.
 """
 
 from __future__ import annotations
@@ -51,9 +51,8 @@ STRIDE = 2
 CLEARLY_WORSE = 3.0
 """Standard errors of a difference that hardly ever occur by chance."""
 
-NOT_SPARSER, NOT_DENSER = 2.5, 1.5
-"""Standard errors of a difference in the first fold beyond which a larger l1 will not be selected by all folds together
-(times those that are allowed), nor a smaller one."""
+NOT_DENSER = 1.5
+"""Standard errors of a difference in the first fold beyond which all folds together will not select a smaller l1."""
 
 
 class MakePath(Protocol):
@@ -135,7 +134,7 @@ def select_l1(
         chosen = 0
         if isinstance(criterion, HeldOut):
             tolerated = EMPTY_STANDARD_ERRORS if dataset.has_missing else 1.0
-            chosen, rises = search_l1(grid, tolerated, min_improvement, criterion.standard_errors)
+            chosen, rises = search_l1(grid, tolerated, min_improvement)
         if whole_path or not held_out:
             patience = LONG_PATIENCE if whole_path else PATIENCE
             points = dict(enumerate(_follow(grid, patience, chosen + 1, min_improvement)))
@@ -197,10 +196,8 @@ def _length(path: Sequence[PathPoint], patience: int, min_improvement: float) ->
 # -- the search --------------------------------------------------------------------------------------------------------
 
 
-def search_l1(
-    grid: FoldGrid, empty_standard_errors: float = 1.0, min_improvement: float = 0.0, standard_errors: float = 1.0
-) -> tuple[int, bool]:
-    """Return the index of the best field, or of the sparsest that is about as good, and whether scores still rise.
+def search_l1(grid: FoldGrid, empty_standard_errors: float = 1.0, min_improvement: float = 0.0) -> tuple[int, bool]:
+    """Return the index of the best field, or of the empty one where it is about as good, and whether scores still rise.
 
     Scores rise if the best value is the smallest.
 
@@ -208,15 +205,13 @@ def search_l1(
     ----------
     empty_standard_errors : how many standard errors the field without features may be worse, if it is to be selected
     min_improvement : share by which a score must be higher than that of a larger l1 to count as better
-    standard_errors : how many standard errors a sparser field may be worse
     """
-    lead = _lead_to_fall(grid, min_improvement)
-    best = _pooled_best(grid, lead, min_improvement)
-    chosen = _sparsest_good(grid, best, lead, standard_errors)
+    best = _pooled_best(grid, _lead_to_fall(grid, min_improvement), min_improvement)
+    chosen = best
     # Other folds are asked about the field without features unless the first one is sure.
-    if chosen > 0 and is_as_good(grid.lead(0), grid.lead(best), CLEARLY_WORSE):
+    if best > 0 and is_as_good(grid.lead(0), grid.lead(best), CLEARLY_WORSE):
         grid.pool([0, best])
-        chosen = 0 if is_as_good(grid.point(0), grid.point(best), empty_standard_errors) else chosen
+        chosen = 0 if is_as_good(grid.point(0), grid.point(best), empty_standard_errors) else best
     return chosen, 1 < len(grid) == best + 1
 
 
@@ -250,25 +245,6 @@ def _pooled_best(grid: FoldGrid, lead: int, min_improvement: float) -> int:
             near.append(beyond)
         else:
             return best
-
-
-def _sparsest_good(grid: FoldGrid, best: int, lead: int, standard_errors: float) -> int:
-    """Return the first index whose score is about as good as the best, by growing strides and then by bisection."""
-
-    def is_good(k: int) -> bool:
-        if not is_as_good(grid.lead(k), grid.lead(lead), NOT_SPARSER * standard_errors):
-            return False
-        grid.pool([k])
-        return is_as_good(grid.point(k), grid.point(best), standard_errors)
-
-    good, bad, step = best, -1, STRIDE
-    while good > 0 and bad < 0:
-        k = max(good - step, 0)
-        good, bad, step = (k, bad, 2 * step) if is_good(k) else (good, k, step)
-    while good - bad > STRIDE:
-        k = good - (good - bad) // (2 * STRIDE) * STRIDE
-        good, bad = (k, bad) if is_good(k) else (good, k)
-    return good
 
 
 def is_better(point: PathPoint, other: PathPoint, min_improvement: float) -> bool:

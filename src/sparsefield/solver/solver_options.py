@@ -114,9 +114,8 @@ class HeldOut(SelectionCriterion):
     """Select l1 by the log-likelihood of rows, or of cells, that were held out (cross-validation).
 
     Where cells are missing, some known cells of each held-out row are hidden at a time, and predicted from the others.
-    Of the fields that predict about as well as the best one, the sparsest is taken: its score is worse by at most half
-    a standard error of the difference, which is computed over held-out rows. The field without pairs is taken if it is
-    worse by at most one (2.5, where cells are missing).
+    The best field is taken; the one without pairs if it is worse by at most one standard error of the difference, which
+    is computed over held-out rows (2.5, where cells are missing).
 
     Parameters
     ----------
@@ -127,9 +126,6 @@ class HeldOut(SelectionCriterion):
         ``random_state``.
     fraction : float
         Share of the rows or cells that is held out once.
-    standard_errors : float
-        How many standard errors worse than the best the sparsest field may be. 1 gives fewer edges, and worse
-        predictions of large tables; 0 takes the best, and more edges by chance in small ones.
 
     Examples
     --------
@@ -139,7 +135,6 @@ class HeldOut(SelectionCriterion):
 
     folds: int | Literal["auto"] = "auto"
     fraction: float = 0.2
-    standard_errors: float = 0.5
     name = "heldout"
     description = "predictions of held-out cells"
     min_improvement = 1e-4

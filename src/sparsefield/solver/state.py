@@ -151,13 +151,12 @@ class State:
         """Change the penalties, and keep the weights or begin at others."""
         l2 = self.options.l2 if l2 is None else l2
         self.options = replace(self.options, l1=l1, l2=l2)
-        self.working_set.penalty = replace(self.working_set.penalty, l1=l1, l2=l2)
+        self.working_set.set_penalty(l1, l2)
         self._reset()
         self.records = []
         self.missing.restart()
         if start is None:
             self.working_set.evaluate_again()
-            self.working_set.recenter()
         else:
             self.begin(start)
 

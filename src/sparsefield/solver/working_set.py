@@ -14,9 +14,6 @@ from sparsefield.solver.owlqn import NonsmoothPenalty, OrthantLBFGS, Penalty, Po
 from sparsefield.solver.parametrization import CenteredParametrization, ConjunctionMoments
 from sparsefield.solver.policy import LATENT_PENALTY_FACTOR, MAX_INACTIVE, TrainingOptions
 
-ZERO = 1e-12
-"""Biases below this count as 0: rounding errors of a change of coordinates."""
-
 
 class WorkingSet:
     """Features, their weights in the optimizer's coordinates, and loss, penalties and gradient at this point.
@@ -91,7 +88,7 @@ class WorkingSet:
     def start_at(self, theta: np.ndarray) -> None:
         """Begin at plain weights, with coordinates that are centered at the means of the data."""
         self.memory = OrthantLBFGS(self.problem.memory)
-        self.parametrization = CenteredParametrization(*self.problem.moments(), self._to_center(theta))
+        self.parametrization = CenteredParametrization(*self.problem.moments(), self._which_are_centered())
         if len(self.arcs.conjunctions):
             self.parametrization = self._moments.extend(self.parametrization, self.arcs)
         self.move_to(theta)
@@ -104,6 +101,15 @@ class WorkingSet:
     def evaluate_at(self, coordinates: np.ndarray) -> None:
         """Move to a point in the optimizer's coordinates."""
         self.point = Point(coordinates, *self.objective(coordinates))
+
+    def set_penalty(self, l1: float, l2: float) -> None:
+        """Change the penalties; the caller evaluates again."""
+        theta, self.penalty = self.theta, replace(self.penalty, l1=l1, l2=l2)
+        centered = self._which_are_centered()
+        if not np.array_equal(centered, self.parametrization.centered):
+            self.parametrization = replace(self.parametrization, centered=centered)
+            self.memory.forget()
+            self.point = replace(self.point, coordinates=self.coordinates_of(theta))
 
     def evaluate_again(self) -> None:
         """Evaluate at the current point, after a change of penalties or rows."""
@@ -121,42 +127,18 @@ class WorkingSet:
         """
         self.theta = self.parametrization.to_theta(coordinates, self.arcs)
         self.loss, self.loss_gradient = self.problem.evaluate(self.graphs, self.theta)
-        return self.loss + self.penalty.value(self.theta), self._smooth_gradient()
-
-    def _smooth_gradient(self) -> np.ndarray:
-        n, centered = self.n_biases, self.parametrization.centered
         gradient = self.loss_gradient + self.penalty.l2_strengths * self.theta
-        gradient[:n] += np.where(centered, self.penalty.bias_strengths * np.sign(self.theta[:n]), 0.0)
-        return self.parametrization.from_plain_gradient(gradient, self.arcs)
+        return self.loss + self.penalty.value(self.theta), self.parametrization.from_plain_gradient(gradient, self.arcs)
 
-    def recenter(self) -> None:
-        """Change coordinates of biases that reached 0 or left it, also in the memory of the optimizer."""
-        theta, old = self.theta.copy(), self.parametrization
-        theta[: self.n_biases][np.abs(theta[: self.n_biases]) < ZERO] = 0.0
-        new = replace(old, centered=self._to_center(theta))
-        if np.array_equal(new.centered, old.centered):
-            return
-        self.parametrization, self.theta = new, theta
-        self.memory.transform(*old.transforms_to(new, self.arcs))
-        self.point = Point(new.from_theta(theta, self.arcs), self.point.value, self._smooth_gradient())
-
-    def _to_center(self, theta: np.ndarray) -> np.ndarray:
-        """Return which biases to center, (states,): those without a penalty, or away from 0."""
-        biases = theta[: self.n_biases]
-        return self._options.centered & ((biases != 0.0) | (self.penalty.bias_strengths == 0.0))
+    def _which_are_centered(self) -> np.ndarray:
+        """Return which biases are centered, (states,): those without a penalty, which may hold others at 0."""
+        return self._options.centered & (self.penalty.bias_strengths == 0.0)
 
     # -- optimality ----------------------------------------------------------------------------------------------
 
-    def nonsmooth_penalty(self) -> NonsmoothPenalty:
-        """Return the penalty of the parameters that the optimizer has to treat as not differentiable at 0."""
-        penalty = self.penalty.nonsmooth
-        strengths = penalty.strengths.copy()
-        strengths[: self.n_biases][self.parametrization.centered] = 0.0
-        return replace(penalty, strengths=strengths)
-
     def pseudo_gradient(self) -> np.ndarray:
         """Return a small subgradient of the objective, in the optimizer's coordinates."""
-        return self.nonsmooth_penalty().pseudo_gradient(self.point.coordinates, self.point.gradient)
+        return self.penalty.nonsmooth.pseudo_gradient(self.point.coordinates, self.point.gradient)
 
     def is_optimal_within(self, tolerance: float) -> bool:
         """Return whether no parameter violates its optimality condition by more, in the optimizer's coordinates."""
@@ -179,7 +161,7 @@ class WorkingSet:
         if scaling is not None:
             return scaling
         hessians = self.problem.bias_hessian(), self.problem.arc_hessian(self.graphs)
-        own = l2 + self.nonsmooth_penalty().curvature(self.point.coordinates)
+        own = l2 + self.penalty.nonsmooth.curvature(self.point.coordinates)
         return self.parametrization.preconditioner(self.arcs, *hessians, own)
 
     # -- features ------------------------------------------------------------------------------------------------
