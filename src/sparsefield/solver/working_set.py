@@ -106,7 +106,7 @@ class WorkingSet:
         """Change the penalties; the caller evaluates again."""
         theta, self.penalty = self.theta, replace(self.penalty, l1=l1, l2=l2)
         centered = self._which_are_centered()
-        if not np.array_equal(centered, self.parametrization.centered):
+        if len(theta) and not np.array_equal(centered, self.parametrization.centered):
             self.parametrization = replace(self.parametrization, centered=centered)
             self.memory.forget()
             self.point = replace(self.point, coordinates=self.coordinates_of(theta))
