@@ -8,7 +8,6 @@ variables.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -119,39 +118,12 @@ class Tile(NamedTuple):
         return slice(self.left, self.right)
 
 
-def _sum_layers(block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    return sums[0] if len(sums) == 1 else sums.sum(axis=0)
-
-
-@dataclass(frozen=True)
-class ScoreFunction:
-    """The functions that turn sums over all rows into gradients and scores."""
-
-    gradient: Callable[[CandidateBlock, np.ndarray, np.ndarray, np.ndarray], np.ndarray] = _sum_layers
-    """Takes a block, sums (layers, ...) and the positions (...) of pairs among its left and right columns."""
-    score: Callable[[CandidateBlock, np.ndarray, np.ndarray, np.ndarray], np.ndarray] | None = None
-    """None takes the size of the gradient."""
-    layers: int = 1
-    """2 sums (error of A x signal of B) and (signal of A x error of B) separately."""
-
-    def gradients(
-        self, block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray, *, diagonal: bool = True
-    ) -> np.ndarray:
-        """Return gradients; a pair of a state with itself has one direction, which the sums contain twice.
-
-        ``diagonal`` says whether there may be such pairs.
-        """
-        gradient = self.gradient(block, sums, a, b)
-        return np.where(a == b, 0.5 * gradient, gradient) if block.mirrored and diagonal else gradient
+RankOne = Callable[[CandidateBlock, np.ndarray, np.ndarray], np.ndarray]
+"""A function that returns what is added to the sums of a block at the positions of pairs: see `CFI`."""
 
 
 def score_pairs_dense(
-    parts: BlockCollection,
-    layout: Layout,
-    query: PairQuery,
-    function: ScoreFunction = ScoreFunction(),  # noqa: B008
-    *,
-    sparse: bool = False,
+    parts: BlockCollection, layout: Layout, query: PairQuery, rank_one: RankOne | None = None, *, sparse: bool = False
 ) -> Proposals:
     """Return the pairs that a query asks for; the penalty factor of a pair multiplies l1, and divides the score.
 
@@ -161,7 +133,7 @@ def score_pairs_dense(
 
     def excess(tile: Tile, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         block, a, b = blocks[tile.block], rows + tile.top, columns + tile.left
-        beyond = np.abs(function.gradients(block, sums, a, b, diagonal=tile.left < tile.bottom))
+        beyond = np.abs(_gradients(block, sums[0], a, b, rank_one, diagonal=tile.left < tile.bottom))
         if not block.has_unit_factors:
             beyond = beyond / block.factors(a, b)
         beyond = beyond - query.l1
@@ -176,15 +148,30 @@ def score_pairs_dense(
     def propose(found: TopEntries) -> Proposals:
         tile, block = found.item, blocks[found.item.block]
         a, b = found.positions[0] + tile.top, found.positions[1] + tile.left
-        gradient = function.gradients(block, found.sums, a, b)
-        score = np.abs(gradient) if function.score is None else function.score(block, found.sums, a, b)
-        return Proposals(pairs_at(block, layout, a, b), gradient, score / block.factors(a, b))
+        gradient = _gradients(block, found.sums[0], a, b, rank_one)
+        return Proposals(pairs_at(block, layout, a, b), gradient, np.abs(gradient) / block.factors(a, b))
 
-    largest = query.limit if function.score is None else None
-    large_sums = ThresholdQuery(tile_summand, (layout, function.layers), excess, eligible, largest)
+    large_sums = ThresholdQuery(tile_summand, (layout,), excess, eligible, query.limit)
     tiles = [tile for k in range(len(blocks)) for tile in tiles_of_block(layout, k, bands=sparse)]
     found = concatenate_proposals([propose(large) for large in parts.top_entries(large_sums, tiles)])
     return found if query.limit is None else best_proposals(found, query.limit)
+
+
+def _gradients(
+    block: CandidateBlock,
+    sums: np.ndarray,
+    a: np.ndarray,
+    b: np.ndarray,
+    rank_one: RankOne | None = None,
+    *,
+    diagonal: bool = True,
+) -> np.ndarray:
+    """Return gradients; a pair of a state with itself has one direction, which the sums contain twice.
+
+    ``diagonal`` says whether there may be such pairs.
+    """
+    gradient = sums if rank_one is None else sums + rank_one(block, a, b)
+    return np.where(a == b, 0.5 * gradient, gradient) if block.mirrored and diagonal else gradient
 
 
 def tiles_of_block(layout: Layout, number: int, *, bands: bool = False) -> list[Tile]:
@@ -219,20 +206,19 @@ def _whole_variables(layout: Layout, side: Side, most: int) -> list[range]:
     return [*runs, range(first, len(owner))] if len(owner) else []
 
 
-def tile_summand(part: EvaluatedBlock, tile: Tile, layout: Layout, layers: int) -> np.ndarray | None:
-    """Return the summand (layers, rows, columns) of a tile; None for a block of rows of other tables.
+def tile_summand(part: EvaluatedBlock, tile: Tile, layout: Layout) -> np.ndarray | None:
+    """Return the summand (1, rows, columns) of a tile; None for a block of rows of other tables.
 
     It is left errors x right signals plus left signals x right errors.
     """
     block = layout.candidate_blocks[tile.block]
     if part.table not in (block.left.table, block.right.table):
         return None
-    products = _products(part, tile, block)
-    found = [product for product in products if product is not None]
-    if layers == 1 and found:
-        return (found[0] + found[1] if len(found) == 2 else found[0])[None]
-    nothing = np.zeros((tile.bottom - tile.top, tile.right - tile.left))
-    return np.stack([nothing if product is None else product for product in products[:layers]])
+    left, right = _products(part, tile, block)
+    if left is None or right is None:
+        nothing = np.zeros((tile.bottom - tile.top, tile.right - tile.left))
+        return next((product for product in (left, right) if product is not None), nothing)[None]
+    return (left + right)[None]
 
 
 def _products(part: EvaluatedBlock, tile: Tile, block: CandidateBlock) -> tuple[np.ndarray | None, np.ndarray | None]:
@@ -281,7 +267,7 @@ def score_edges(parts: BlockCollection, layout: Layout, query: PairQuery) -> Pro
     found = []
     for number, block in enumerate(layout.candidate_blocks):
         for tile in tiles_of_block(layout, number):
-            sums = parts.sum(tile_summand, tile, layout, 1)
+            sums = parts.sum(tile_summand, tile, layout)
             if sums is not None:
                 found.append(_propose_edges(block, layout, tile, sums, query))
     proposals = concatenate_proposals(found)
@@ -294,7 +280,7 @@ def score_edges(parts: BlockCollection, layout: Layout, query: PairQuery) -> Pro
 
 def _propose_edges(block: CandidateBlock, layout: Layout, tile: Tile, sums: np.ndarray, query: PairQuery) -> Proposals:
     a, b = (part.ravel() for part in np.mgrid[tile.rows, tile.columns])
-    gradient = ScoreFunction().gradients(block, sums.reshape(1, -1), a, b)
+    gradient = _gradients(block, sums.ravel(), a, b)
     allowed = are_candidates(block, layout, a, b)
     a, b, gradient = a[allowed], b[allowed], gradient[allowed]
     pairs = pairs_at(block, layout, a, b)

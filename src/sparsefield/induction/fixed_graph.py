@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,10 +56,11 @@ class FixedGraph(FixedCandidatesRule):
                 raise DataError(
                     f"The fixed graph has the edge {edge!r} between two observed columns; one must be a target."
                 )
-            if not any(_joins(layout, k, a, b) for k in templates):
+            candidates = {k: set(_candidates(layout, k, a, b)) for k in templates}
+            if not any(candidates.values()) and not any(_is_constant(layout, *end) for end in (a, b)):
                 raise DataError(f"The fixed graph has the edge {edge!r}, which no template allows.")
-            for k in templates:  # without candidates when one of the two is constant
-                positions[k].update(_candidates(layout, k, a, b))
+            for k, part in candidates.items():
+                positions[k] |= part
         parts = [np.array(sorted(part), dtype=np.int64).reshape(-1, 2).T for part in positions]
         blocks = zip(layout.candidate_blocks, parts, strict=True)
         return np.concatenate([pairs_at(block, layout, *part) for block, part in blocks])
@@ -103,18 +104,9 @@ def _find_variable(layout: Layout, variables: Mapping[str, VariableIndex], end: 
     return variables[end]
 
 
-def _joins(layout: Layout, template: int, a: VariableIndex, b: VariableIndex) -> bool:
-    """Return whether a template pairs two variables, even if one of them has no states."""
-    chosen, (left, right) = layout.templates[template], layout.ends[template]
-
-    def at_end(variable: VariableIndex, table: int, names: Collection[str] | None) -> bool:
-        index = layout.schemas[table].index_of_name
-        return variable[0] == table and (names is None or variable[1] in {index[name] for name in names})
-
-    meets = any(
-        at_end(one, left, chosen.left) and at_end(other, right, chosen.right) for one, other in ((a, b), (b, a))
-    )
-    return meets and not (chosen.kind == "within" and a == b)
+def _is_constant(layout: Layout, table: int, variable: int) -> bool:
+    start, stop = layout.schemas[table].offsets[variable : variable + 2]
+    return start == stop
 
 
 def _candidates(layout: Layout, template: int, a: VariableIndex, b: VariableIndex) -> Iterator[tuple[int, int]]:

@@ -7,7 +7,6 @@ A rule scores candidates by sums over rows of error x signal (Eq. 12 and 13): ex
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -26,7 +25,7 @@ from sparsefield.induction.candidates import (
     edge_norms,
 )
 from sparsefield.induction.dense_scores import (
-    ScoreFunction,
+    RankOne,
     Thresholds,
     count_products,
     gather_large_values,
@@ -35,8 +34,9 @@ from sparsefield.induction.dense_scores import (
     score_pairs_dense,
 )
 from sparsefield.induction.sparse_scores import score_sparse_pairs
+from sparsefield.model import compile_adjacency
 from sparsefield.objectives import CovariateGradientFactors, ExactGradients, GradientFactors, SparseGradientFactors
-from sparsefield.objectives.block_evaluation import EvaluatedBlock
+from sparsefield.objectives.block_evaluation import EvaluatedBlock, gradient
 from sparsefield.objectives.likelihood_evaluator import likelihood_factors
 from sparsefield.objectives.objective import PairQuery
 from sparsefield.options import OptionObject
@@ -187,18 +187,18 @@ class CFI(InductionRule):
     def score(self, factors: GradientFactors, query: PairQuery) -> Proposals:
         errors, signals = self.thresholds
         thresholds = Thresholds(errors, signals, factors.means)
-        function = ScoreFunction(_rank_one_gradient(factors)) if self.keeps_rank_one_term else ScoreFunction()
+        rank_one = _rank_one_term(factors) if self.keeps_rank_one_term else None
         sparse = self.product == "sparse"
         if self.product == "auto" and max(errors, signals) > NEGLIGIBLE:
             products, dense_products = factors.parts.sum(count_products, thresholds)
             sparse = products * config.SPARSE_ADVANTAGE < dense_products
         if sparse:
             parts, _ = factors.parts.map_update(gather_large_values, thresholds)
-            return score_pairs_dense(parts, factors.layout, query, function, sparse=True)
+            return score_pairs_dense(parts, factors.layout, query, rank_one, sparse=True)
         # An estimate without the small terms loses nothing by single precision, and is twice as fast.
         dtype = config.FLOAT if errors == signals == 0.0 else np.float32
         parts, _ = factors.parts.map_update(keep_large_values, thresholds, dtype)
-        return score_pairs_dense(parts, factors.layout, query, function)
+        return score_pairs_dense(parts, factors.layout, query, rank_one)
 
 
 class PaperCFI(CFI):
@@ -213,16 +213,15 @@ class PaperCFI(CFI):
     keeps_rank_one_term = False
 
 
-def _rank_one_gradient(factors: GradientFactors) -> Callable[..., np.ndarray]:
-    """Return a `ScoreFunction.gradient` with the rank-one term: bias gradient x mean, of A and B and of B and A."""
+def _rank_one_term(factors: GradientFactors) -> RankOne:
+    """Return a function of the rank-one term: bias gradient x mean, of A and B and of B and A."""
     rank_one_factors = [_rank_one_factors(block, factors) for block in factors.layout.candidate_blocks]
 
-    def gradient(block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    def term(block: CandidateBlock, a: np.ndarray, b: np.ndarray) -> np.ndarray:
         (bias_left, mean_left), (bias_right, mean_right) = rank_one_factors[block.template]
-        total = sums.sum(axis=0) + bias_left[a] * mean_right[b]
-        return total + mean_left[a] * bias_right[b]
+        return bias_left[a] * mean_right[b] + mean_left[a] * bias_right[b]
 
-    return gradient
+    return term
 
 
 def _rank_one_factors(block: CandidateBlock, factors: GradientFactors) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -270,22 +269,17 @@ class IdealParent(CFI):
 
     def score(self, factors: GradientFactors, query: PairQuery) -> Proposals:
         layout, thresholds = factors.layout, Thresholds(*self.thresholds, factors.means)
-        parts, (errors, signals) = factors.parts.map_update(_keep_large_and_sum_squares, thresholds, layout)
-        error_norm, signal_norm = (np.where(sums > 0, np.sqrt(sums), 1.0) for sums in (errors, signals))
-
-        def score(block: CandidateBlock, sums: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-            left_errors, right_errors = np.abs(sums)
-            left, right = layout.column_starts[block.left.table], layout.column_starts[block.right.table]
-            cosines = [np.zeros(left_errors.shape)]
-            if block.left.n_target_columns:
-                own = error_norm[left + block.left.columns[np.minimum(a, block.left.n_target_columns - 1)]]
-                cosines.append(left_errors / (own * signal_norm[left + block.right.neighbor_columns[b]]))
-            if block.right.n_target_columns:
-                own = error_norm[right + block.right.columns[np.minimum(b, block.right.n_target_columns - 1)]]
-                cosines.append(right_errors / (own * signal_norm[right + block.left.neighbor_columns[a]]))
-            return np.maximum.reduce(cosines)
-
-        return score_pairs_dense(parts, layout, query, ScoreFunction(score=score, layers=2))
+        parts, squares = factors.parts.map_update(_keep_large_and_sum_squares, thresholds, layout)
+        error_norms, signal_norms = (np.where(sums > 0, np.sqrt(sums), 1.0) for sums in squares)
+        found = score_pairs_dense(parts, layout, query._replace(limit=None))
+        arcs, n = layout.arcs(found.features), layout.n_target_columns
+        graphs = compile_adjacency(layout, arcs._replace(feature=np.arange(len(arcs.target))))
+        products = parts.sum(gradient, False, graphs, n + len(arcs.target))[n:]
+        scores = np.zeros(len(found))
+        norms = error_norms[layout.column_of_target[arcs.target]] * signal_norms[arcs.source]
+        np.maximum.at(scores, arcs.feature, np.abs(products) / norms)
+        proposals = Proposals(found.features, found.gradient, scores / layout.feature_factors(found.features))
+        return proposals if query.limit is None else best_proposals(proposals, query.limit)
 
 
 def _keep_large_and_sum_squares(

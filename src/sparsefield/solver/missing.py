@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -50,12 +49,6 @@ class MissingCells:
 
     def __init__(self, working_set: WorkingSet, *, on_path: bool = False) -> None:
         self._working_set, self._on_path = working_set, on_path
-
-    def branch(self, working_set: WorkingSet) -> Self:
-        """Return a copy for a copy of the working set; both share the rows."""
-        twin = copy(self)
-        twin._working_set = working_set
-        return twin
 
     def begin(self, theta: np.ndarray, *, warm: bool) -> None:
         """Replace missing cells at plain weights, before the first evaluation; ``warm`` weights are worth using."""

@@ -192,12 +192,6 @@ class OrthantLBFGS:
         self.y_history = [y[positions] for y in self.y_history]
         self._drop_flat()
 
-    def branch(self) -> OrthantLBFGS:
-        """Return an optimizer with the same memory."""
-        twin = OrthantLBFGS(self._memory)
-        twin.s_history, twin.y_history = list(self.s_history), list(self.y_history)
-        return twin
-
     def forget(self) -> None:
         self.s_history, self.y_history = [], []
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -115,9 +114,7 @@ class Path:
         needed, and weights that are about to leave 0 hardly matter. The next step adds what was missed.
         """
         state, last = self.state, self.options.l1
-        state.set_penalty(l1, start=start)
-        if start is not None and state.fixed:
-            add_start(state, self.rule)
+        self._go_on_from(start, l1)
         if self.options.max_order > 2:
             return fit(state)  # many conjunctions look useful until a few of them are added
         if not state.fixed:
@@ -152,12 +149,18 @@ class Path:
         return fit(state)
 
     def refitted(self, l2: float) -> Field:
-        """Return the field with its features estimated again without L1; the path goes on as if nothing had been."""
-        problem, twin = self.state.problem, copy(self)
-        twin.state, rows = self.state.branch(), copy(problem.source)
-        field = twin.refit_without_l1(twin.state.working_set.active, l2).field
-        problem.source = rows
+        """Return the field with its features estimated again without L1, and go back to the point of the path."""
+        state, options, fixed = self.state, self.options, self.state.fixed
+        start = WarmStart.from_field(state.working_set.field)
+        field = self.refit_without_l1(state.working_set.active, l2).field
+        state.options, state.fixed = options, fixed
+        self._go_on_from(start, options.l1, options.l2)
         return field
+
+    def _go_on_from(self, start: WarmStart | None, l1: float, l2: float | None = None) -> None:
+        self.state.set_penalty(l1, l2, start)
+        if start is not None and self.state.fixed:
+            add_start(self.state, self.rule)
 
 
 @dataclass(frozen=True)

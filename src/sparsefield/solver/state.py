@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -159,16 +158,6 @@ class State:
             self.working_set.evaluate_again()
         else:
             self.begin(start)
-
-    def branch(self) -> State:
-        """Return a copy at the same point, which saves nothing, and whose steps leave this state unchanged.
-
-        Both share the problem, whose errors are those of the last evaluation by either: `set_penalty` evaluates first.
-        """
-        twin = copy(self)
-        twin.working_set, twin.save = self.working_set.branch(), None
-        twin._optimizer, twin.missing = Optimizer(twin.working_set), self.missing.branch(twin.working_set)
-        return twin
 
     @property
     def iterations_left(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -76,12 +75,6 @@ class WorkingSet:
         active = np.flatnonzero(weights)
         active = active[np.argsort(self.layout.keys(self.features[active]), kind="stable")]
         return make_field(self.layout, biases.copy(), self.features[active], weights[active])
-
-    def branch(self) -> WorkingSet:
-        """Return a copy that shares the problem; steps of the copy leave this working set unchanged."""
-        twin = copy(self)
-        twin.memory = self.memory.branch()
-        return twin
 
     # -- the point -----------------------------------------------------------------------------------------------
 
