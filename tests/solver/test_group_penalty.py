@@ -146,7 +146,7 @@ def test_what_cannot_be_grouped_is_refused(params) -> None:
         MarkovField(**{"penalty": "group", "l1": 5.0, **params}).fit(pl.DataFrame({"a": ["x", "y"], "b": ["u", "v"]}))
 
 
-def test_a_refit_tests_the_weights_of_an_edge_together() -> None:
+def test_a_refit_keeps_the_edge_that_ebic_selects() -> None:
     rng = np.random.default_rng(0)
     g = rng.integers(0, 3, 1000)
     table = pl.DataFrame(

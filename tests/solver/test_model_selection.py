@@ -169,7 +169,7 @@ def test_wald_statistics_of_many_states_are_chi_squared_too() -> None:
             working_set = path.state.working_set
             path.refit_without_l1(np.ones(len(working_set), dtype=bool), 1e-6)
             weights = working_set.theta[working_set.n_biases :]
-            found.append(path.state.problem.wald_statistics(weights)[0])
+            found.append(path.state.problem.wald_statistics(weights))
     found = np.concatenate(found)
     assert len(found) == 12 * 27
     assert 0.8 < found.mean() < 1.2

@@ -137,7 +137,6 @@ def test_a_path_that_rises_to_the_limit_warns_with_a_remedy(monkeypatch: pytest.
 def test_seeds_hardly_change_what_the_choice_predicts(copied: float) -> None:
     table, others = make_pairs(500, copied=copied), make_pairs(5000, seed=1, copied=copied)
     fields = [MarkovField(random_state=seed).fit(table) for seed in range(10)]
-    chosen, scores = [field.l1_ for field in fields], [field.score(others) for field in fields]
-    assert max(chosen) < 20.0 * min(chosen)  # scores are flat where all pairs of three columns are in the field
+    scores = [field.score(others) for field in fields]
     independent = MarkovField(l1=1e6).fit(table).score(others)
     assert max(scores) - min(scores) < 0.15 * (max(scores) - independent)

@@ -56,9 +56,6 @@ MIN_DIAGONAL = 1e-2
 RIDGE = 1e-8
 """Share of the largest curvature of a regression that is added to its diagonal: sources may be collinear."""
 
-MIN_INFORMATION = 1e-6
-"""Share of the largest information on a group of weights, below which the rows do not determine a combination."""
-
 MIN_VARIANCE = 1e-6
 """Share of the largest variance of a group of weights, below which a combination of them is not determined: penalty or
 ridge alone hold it, so that it does not vary with the rows."""
@@ -157,42 +154,31 @@ def _every_nth_row(part: EvaluatedBlock, strides: np.ndarray) -> EvaluatedBlock:
     return EvaluatedBlock(part.table, block)
 
 
-def wald_statistics(
-    field: FieldWeights, parts: BlockCollection, weights: np.ndarray, groups: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the square of each weight over its variance, and its degrees of freedom, (features,) each.
+def wald_statistics(field: FieldWeights, parts: BlockCollection, weights: np.ndarray) -> np.ndarray:
+    """Return the square of each weight over its variance, (features,): about chi-squared where it is truly 0.
 
-    The statistic is about chi-squared where the weight is truly 0. With groups it is that of all weights of a group
-    together; combinations of them that the data do not determine, as those of all states of a variable, do not count.
-
-    Each variable is a (multinomial) regression on the sources of its arcs, whose Hessian gives the uncertainty of its
-    weights. The regressions of both ends of a pair say nearly the same, since they use the same rows: the statistic is
-    the mean of theirs. The weights must be at an optimum of `pl` without L1.
+    Each variable is a (multinomial) regression on the sources of its arcs, whose Hessian gives the variances of its
+    weights; combinations that the data do not determine, as of all states of a variable, add nothing to them. The
+    regressions of both ends of a pair say nearly the same, since they use the same rows: the statistic is the mean of
+    theirs. The weights must be at an optimum of `pl` without L1.
 
     Parameters
     ----------
     field : the field at the optimum
     parts : blocks evaluated there
     weights : (features,)
-    groups : (features,) numbers of groups from 0, or None for single weights
     """
-    layout = field.layout
-    groups = np.arange(len(weights)) if groups is None else groups
+    n, layout = field.layout.n_target_columns, field.layout
     designs = [make_designs(*pair) for pair in zip(field.graphs, layout.widths.tolist(), strict=True)]
-    hessians = parts.sum(sum_curvature, field, designs)
-    sums = np.zeros((3, int(groups.max(initial=-1)) + 1))
-    for design, flat in zip(designs, hessians, strict=True):
+    information, ends = np.zeros((2, n + len(weights)))
+    for design, flat in zip(designs, parts.sum(sum_curvature, field, designs), strict=True):
         for parameter, hessian in split_hessians(design, flat):
             ridge = RIDGE * max(float(hessian.diagonal().max(initial=0.0)), 1.0)
             inverse = np.linalg.inv(hessian + ridge * np.eye(len(hessian)))
-            feature = parameter - layout.n_target_columns
-            for group, own in split_groups(np.append(groups, -1)[np.maximum(feature, -1)]):
-                information, mine = np.linalg.inv(inverse[own[:, None], own]), weights[feature[own]]
-                known = np.linalg.eigvalsh(information)
-                rank = np.count_nonzero(known > MIN_INFORMATION * known[-1])
-                sums[:, group] += mine @ information @ mine, rank, 1.0
-    statistics, degrees, ends = sums[:, groups]
-    return statistics / np.maximum(ends, 1.0), degrees / np.maximum(ends, 1.0)
+            variance = ((inverse @ hessian) * inverse).sum(axis=1)
+            information[parameter] += 1.0 / np.maximum(variance, np.finfo(float).tiny)
+            ends[parameter] += 1.0
+    return np.square(weights) * information[n:] / np.maximum(ends[n:], 1.0)
 
 
 def split_hessians(design: Designs, flat: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -171,9 +171,9 @@ class DenseEvaluator(DenseProblem):
         """The rows, with errors and expectations of the last evaluation."""
         return self._evaluated
 
-    def wald_statistics(self, weights: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return Wald statistics and degrees of freedom at the last point: see `curvature.wald_statistics`."""
-        return curvature.wald_statistics(self.weights_of_field(*self._point), self._evaluated, weights, groups)
+    def wald_statistics(self, weights: np.ndarray) -> np.ndarray:
+        """Return Wald statistics at the last point: see `curvature.wald_statistics`."""
+        return curvature.wald_statistics(self.weights_of_field(*self._point), self._evaluated, weights)
 
 
 def mean_and_variance(sums: np.ndarray, squares: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

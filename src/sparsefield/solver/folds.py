@@ -417,7 +417,7 @@ def ebic(state: State, gamma: float) -> float:
     n, arcs, counted = working_set.n_biases, working_set.arcs, working_set.active.astype(np.float64)
     if working_set.grouped:
         sizes = np.abs(working_set.theta[n:]) * working_set.penalty_factors
-        penalty = NonsmoothPenalty(np.ones(len(sizes)), working_set.numbered_edges())
+        penalty = NonsmoothPenalty(np.ones(len(sizes)), np.unique(working_set.edges, return_inverse=True)[1])
         total, squares = penalty.sum_groups(sizes), penalty.sum_groups(np.square(sizes))
         counted = np.divide(sizes * total, squares, out=np.zeros(len(sizes)), where=squares > 0.0)
     ends = np.bincount(arcs.target, counted[arcs.feature], minlength=n)

@@ -206,24 +206,20 @@ def count_selections(
     width : largest number of columns of a feature
     progress : called with the number of resamples done, and their total
     """
-    layout = dataset.layout
-    features, keys = np.empty((0, width), dtype=np.int64), np.empty(0, dtype=np.int64)
-    times, sums = np.empty(0), np.empty(0)
-    n_pairs = unconverged = 0
+    parts, n_pairs, unconverged = [pad_features(np.empty((0, 2), dtype=np.int64), width)], 0, 0
+    weights = [np.empty(0)]
     for done, half in enumerate(_halves(dataset, pairs, seed), start=1):
         learned = make(half).run()
-        field = learned.field
-        chosen = np.concatenate([field.weights, field.conjunction_weights])  # none is 0
-        every = np.concatenate([features, pad_features(field.features, width)])
-        keys, first, place = np.unique(layout.keys(every), return_index=True, return_inverse=True)
-        features = every[first]
-        times = np.bincount(place, np.concatenate([times, np.ones(len(chosen))]), len(keys))
-        sums = np.bincount(place, np.concatenate([sums, chosen]), len(keys))
-        n_pairs += len(field.weights)
+        parts.append(pad_features(learned.field.features, width))
+        weights.append(np.concatenate([learned.field.weights, learned.field.conjunction_weights]))  # none is 0
+        n_pairs += len(learned.field.weights)
         unconverged += not learned.converged
         if progress is not None:
             progress(done, 2 * pairs)
-    return Selections(features, keys, times, sums / times, 2 * pairs, n_pairs / (2 * pairs), unconverged)
+    every = np.concatenate(parts)
+    keys, first, place = np.unique(dataset.layout.keys(every), return_index=True, return_inverse=True)
+    times, sums = np.bincount(place, minlength=len(keys)), np.bincount(place, np.concatenate(weights), len(keys))
+    return Selections(every[first], keys, times, sums / times, 2 * pairs, n_pairs / (2 * pairs), unconverged)
 
 
 def halved_by(dataset: Dataset) -> Literal["rows", "components", "linked rows"]:

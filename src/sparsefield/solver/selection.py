@@ -276,19 +276,18 @@ def standard_error(values: np.ndarray, weights: np.ndarray) -> float:
 def prune_by_wald(path: Path, l2: float, gamma: float = EBIC().gamma) -> FitResult:
     """Refit the active features without L1, and drop those that EBIC does not support, repeatedly.
 
-    A feature is kept when its Wald statistic exceeds the EBIC cost of one of its ends; the smaller cost counts. Where
-    edges are penalized as groups, all features of an edge are tested together.
+    A feature is kept when its Wald statistic exceeds the EBIC cost of one of its ends; the smaller cost counts. Edges
+    that are penalized as groups are all kept.
     """
     state, working_set = path.state, path.state.working_set
     problem: Any = state.problem
     refitted = path.refit_without_l1(working_set.active, l2)
     costs = ebic_costs(state.layout, state.missing.observed_weights(), gamma)
-    for _ in range(5):
+    for _ in range(0 if working_set.grouped else 5):
         weights, arcs = working_set.theta[working_set.n_biases :], working_set.arcs
         required = np.full(len(weights), np.inf)
         np.minimum.at(required, arcs.feature, costs[arcs.target])
-        statistics, degrees = problem.wald_statistics(weights, working_set.numbered_edges())
-        supported = statistics * observed_shares(state, arcs, len(weights)) > degrees * required
+        supported = problem.wald_statistics(weights) * observed_shares(state, arcs, len(weights)) > required
         if supported.all():
             break
         refitted = path.refit_without_l1(supported, l2)

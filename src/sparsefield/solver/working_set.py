@@ -231,10 +231,6 @@ class WorkingSet:
         factors[self._are_protected(features)] *= LATENT_PENALTY_FACTOR
         return factors
 
-    def numbered_edges(self) -> np.ndarray | None:
-        """Return the edges of the features as numbers 0, 1, ...; None for L1."""
-        return None if self.edges is None else np.unique(self.edges, return_inverse=True)[1]
-
     def _are_protected(self, features: np.ndarray) -> np.ndarray:
         if self._protected_keys is None:
             return np.zeros(len(features), dtype=bool)
