@@ -10,7 +10,7 @@ import numpy as np
 from sparsefield.inference.factor_graph import FactorGraph, build_factors, write_probabilities
 from sparsefield.inference.method import FillResult, InferenceMethod
 from sparsefield.inference.missing_problem import MissingProblem
-from sparsefield.kernels.message_passing import MessageState, ResidualQueue, factor_beliefs, propagate
+from sparsefield.kernels.message_passing import MessageState, factor_beliefs, propagate
 
 
 @dataclass(frozen=True)
@@ -18,14 +18,14 @@ class BeliefPropagation(InferenceMethod):
     """Belief propagation: messages between missing cells that share features, until none changes.
 
     Two passes over the factors of a connected component come first, inward and outward from one cell; on a tree they
-    are exact. Then the message with the largest residual is updated first.
+    are exact. Then all messages are updated in turn.
 
     Parameters
     ----------
     tolerance : float
         A message has converged when an update would change no log-ratio of two of its values by more.
     max_updates : int
-        Maximum number of updates per message, on average.
+        Maximum number of updates of each message.
     damping : float
         Share of the old message, in logs, that each update after the two passes keeps, in [0, 1).
     """
@@ -89,13 +89,12 @@ def _run(
 ) -> tuple[MessageState, np.ndarray]:
     """Pass the messages of some components, which say nothing at first; return them, and which components converged."""
     arity = np.diff(graph.factor_offsets)
-    states, edges = np.diff(graph.message_offsets), len(graph.edge_cell)
+    states = np.diff(graph.message_offsets)
     sizes = np.add.reduceat(states, graph.factor_offsets[:-1]) if len(arity) else np.zeros(0, dtype=np.int64)
     state = MessageState(
         messages=np.zeros(graph.message_offsets[-1]),
-        pending=np.zeros(graph.message_offsets[-1]),
+        pending=np.empty(states.max(initial=0)),
         beliefs=graph.unary_logits.copy(),
-        queue=ResidualQueue(np.zeros(edges), np.empty(edges, dtype=np.int64), np.empty(edges, dtype=np.int64)),
         order=np.empty(len(arity), dtype=np.int64),
         parent_edge=np.full(len(arity), -1, dtype=np.int64),
         visited=np.zeros(graph.n_missing, dtype=np.bool_),

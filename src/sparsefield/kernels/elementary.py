@@ -197,24 +197,22 @@ def splat(typingctx, number):
     return _LANES(number), codegen
 
 
-@intrinsic
-def add(typingctx, a, b):
-    """Return a + b."""
+def _elementwise(build):
+    """Return the function of two vectors that emits what ``build(builder, a, b)`` returns."""
 
-    def codegen(context, builder, signature, args):
-        return builder.fadd(args[0], args[1])
+    @intrinsic
+    def operation(typingctx, a, b):
+        def codegen(context, builder, signature, args):
+            return build(builder, *args)
 
-    return a(a, b), codegen
+        return a(a, b), codegen
+
+    return operation
 
 
-@intrinsic
-def multiply(typingctx, a, b):
-    """Return a * b."""
-
-    def codegen(context, builder, signature, args):
-        return builder.fmul(args[0], args[1])
-
-    return a(a, b), codegen
+add = _elementwise(lambda builder, a, b: builder.fadd(a, b))
+multiply = _elementwise(lambda builder, a, b: builder.fmul(a, b))
+largest = _elementwise(lambda builder, a, b: builder.select(builder.fcmp_ordered(">", a, b), a, b))
 
 
 @intrinsic
@@ -226,16 +224,6 @@ def add_product(typingctx, total, factor, b):
         return builder.fadd(args[0], product, flags=("contract",))
 
     return total(total, factor, b), codegen
-
-
-@intrinsic
-def largest(typingctx, a, b):
-    """Return the larger of a and b, number by number."""
-
-    def codegen(context, builder, signature, args):
-        return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[0], args[1])
-
-    return a(a, b), codegen
 
 
 def _numbers(builder, vector):

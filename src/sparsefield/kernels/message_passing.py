@@ -1,8 +1,8 @@
-"""Residual belief propagation over a factor graph, with messages from factors to cells in logs.
+"""Belief propagation over a factor graph, with messages from factors to cells in logs.
 
-A message is a vector of log-ratios whose maximum is 0; none is infinite, because weights are finite. The message with
-the largest residual is updated first. A residual is the range of the change of a message in logs, which bounds its
-effect on any belief (Ihler, Fisher and Willsky 2005).
+A message is a vector of log-ratios whose maximum is 0; none is infinite, because weights are finite. Messages are
+updated one after another, until the residuals of all are small: the range of the change of a message in logs, which
+bounds its effect on any belief (Ihler, Fisher and Willsky 2005).
 """
 
 from __future__ import annotations
@@ -14,26 +14,14 @@ import numpy as np
 from numba import njit
 
 
-class ResidualQueue(NamedTuple):
-    """A binary heap of the edges of one component, the largest residual first."""
-
-    residual: np.ndarray
-    """(edges,): how much an update would change the message."""
-    heap: np.ndarray
-    """(edges,)"""
-    position: np.ndarray
-    """(edges,): index of an edge in the heap."""
-
-
 class MessageState(NamedTuple):
     """The messages of one run over a graph, with workspace."""
 
     messages: np.ndarray
     pending: np.ndarray
-    """Messages as an update would make them."""
+    """(largest number of states of a cell,): the message of an update."""
     beliefs: np.ndarray
     """(states of all cells,): logits, not normalized."""
-    queue: ResidualQueue
     order: np.ndarray
     """(factors,): the factors of each component in breadth-first order from its first cell."""
     parent_edge: np.ndarray
@@ -57,13 +45,22 @@ def propagate(graph, components, tolerance, max_updates, damping, max_product, s
             continue
         _order_factors(graph, component, state)
         for i in range(last - 1, first - 1, -1):
-            _update_message(graph, state.parent_edge[state.order[i]], max_product, state)
+            _update_message(graph, state.parent_edge[state.order[i]], 0.0, max_product, state)
         for i in range(first, last):
             f = state.order[i]
             for edge in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
                 if edge != state.parent_edge[f]:
-                    _update_message(graph, edge, max_product, state)
-        converged[p] = _run_residual_updates(graph, component, tolerance, max_updates, damping, max_product, state)
+                    _update_message(graph, edge, 0.0, max_product, state)
+        converged[p] = False
+        for _ in range(max_updates):
+            largest = 0.0
+            for i in range(first, last):
+                f = state.order[i]
+                for edge in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
+                    largest = max(largest, _update_message(graph, edge, damping, max_product, state))
+            if largest <= tolerance:
+                converged[p] = True
+                break
     return converged
 
 
@@ -127,30 +124,8 @@ def _order_factors(graph, component, state):
 
 
 @njit(nogil=True, cache=True)
-def _update_message(graph, edge, max_product, state):
-    """Compute a message and store it."""
-    _compute_message(graph, edge, max_product, state)
-    for k in range(graph.message_offsets[edge], graph.message_offsets[edge + 1]):
-        state.messages[k] = state.pending[k]
-    state.queue.residual[edge] = 0.0
-    _update_belief(graph, graph.edge_cell[edge], state)
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _update_belief(graph, cell, state):
-    """Sum the messages to a cell from scratch, so that rounding errors do not accumulate."""
-    first, states = graph.offsets[cell], graph.offsets[cell + 1] - graph.offsets[cell]
-    for s in range(states):
-        state.beliefs[first + s] = graph.unary_logits[first + s]
-    for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
-        start = graph.message_offsets[graph.cell_edges[k]]
-        for s in range(states):
-            state.beliefs[first + s] += state.messages[start + s]
-
-
-@njit(nogil=True, cache=True)
-def _compute_message(graph, edge, max_product, state):
-    """Compute the pending message of an edge and its residual."""
+def _update_message(graph, edge, damping, max_product, state):
+    """Update a message, of which a share is kept, and the belief of its cell; return the residual before."""
     f = graph.edge_factor[edge]
     filled = 0
     for other in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
@@ -161,29 +136,38 @@ def _compute_message(graph, edge, max_product, state):
             state.incoming[filled] = 0.0 if other == edge else received
             filled += 1
     out, states = graph.message_offsets[edge], graph.message_offsets[edge + 1] - graph.message_offsets[edge]
+    pending = state.pending
     for s in range(states):
-        state.pending[out + s] = -np.inf
-    _sum_out(graph, f, edge, True, state, out)
+        pending[s] = -np.inf
+    _sum_out(graph, f, edge, True, state)
     if not max_product:
         for s in range(states):
-            state.incoming[filled + s] = state.pending[out + s]
-            state.pending[out + s] = 0.0
-        _sum_out(graph, f, edge, False, state, out)
+            state.incoming[filled + s] = pending[s]
+            pending[s] = 0.0
+        _sum_out(graph, f, edge, False, state)
         for s in range(states):
-            state.pending[out + s] = state.incoming[filled + s] + math.log(state.pending[out + s])
-    top = state.pending[out]
+            pending[s] = state.incoming[filled + s] + math.log(pending[s])
+    top, low, high = pending[0], np.inf, -np.inf
     for s in range(1, states):
-        top = max(top, state.pending[out + s])
-    low, high = np.inf, -np.inf
+        top = max(top, pending[s])
     for s in range(states):
-        state.pending[out + s] -= top
-        change = state.pending[out + s] - state.messages[out + s]
+        change = pending[s] - top - state.messages[out + s]
         low, high = min(low, change), max(high, change)
-    state.queue.residual[edge] = high - low
+        state.messages[out + s] += (1.0 - damping) * change
+    # The messages to the cell are summed from scratch, so that rounding errors do not accumulate.
+    cell = graph.edge_cell[edge]
+    first = graph.offsets[cell]
+    for s in range(states):
+        state.beliefs[first + s] = graph.unary_logits[first + s]
+    for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
+        start = graph.message_offsets[graph.cell_edges[k]]
+        for s in range(states):
+            state.beliefs[first + s] += state.messages[start + s]
+    return high - low
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _sum_out(graph, f, edge, largest, state, out):
+def _sum_out(graph, f, edge, largest, state):
     """Reduce the table of a factor to the cell of an edge: the largest value per state, or the sum of exponentials
     relative to that value, which ``incoming`` holds after the incoming messages."""
     first, last = graph.factor_offsets[f], graph.factor_offsets[f + 1]
@@ -198,72 +182,11 @@ def _sum_out(graph, f, edge, largest, state, out):
             start += graph.message_offsets[e + 1] - graph.message_offsets[e]
         s = state.digit[edge - first]
         if largest:
-            state.pending[out + s] = max(state.pending[out + s], value)
+            state.pending[s] = max(state.pending[s], value)
         else:
-            state.pending[out + s] += math.exp(value - state.incoming[total + s])
+            state.pending[s] += math.exp(value - state.incoming[total + s])
         for e in range(last - 1, first - 1, -1):
             state.digit[e - first] += 1
             if state.digit[e - first] < graph.message_offsets[e + 1] - graph.message_offsets[e]:
                 break
             state.digit[e - first] = 0
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _run_residual_updates(graph, component, tolerance, max_updates, damping, max_product, state):
-    """Update the message with the largest residual until all are within ``tolerance``; return False at the cap."""
-    size = 0
-    for i in range(graph.component_factor_offsets[component], graph.component_factor_offsets[component + 1]):
-        f = state.order[i]
-        for edge in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-            _compute_message(graph, edge, max_product, state)
-            state.queue.heap[size], state.queue.position[edge] = edge, size
-            size += 1
-            _sift_up(state.queue, size - 1)
-    for _ in range(max_updates * size):
-        edge = state.queue.heap[0]
-        if state.queue.residual[edge] <= tolerance:
-            return True
-        for k in range(graph.message_offsets[edge], graph.message_offsets[edge + 1]):
-            state.messages[k] = damping * state.messages[k] + (1.0 - damping) * state.pending[k]
-        state.queue.residual[edge] *= damping
-        _sift_down(state.queue, 0, size)
-        cell = graph.edge_cell[edge]
-        _update_belief(graph, cell, state)
-        for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
-            f = graph.edge_factor[graph.cell_edges[k]]
-            if f == graph.edge_factor[edge]:
-                continue
-            for e in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-                if graph.edge_cell[e] != cell:
-                    _compute_message(graph, e, max_product, state)
-                    _sift_up(state.queue, state.queue.position[e])
-                    _sift_down(state.queue, state.queue.position[e], size)
-    return state.queue.residual[state.queue.heap[0]] <= tolerance
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _sift_up(queue, at):
-    edge = queue.heap[at]
-    while at > 0:
-        above = (at - 1) // 2
-        if queue.residual[queue.heap[above]] >= queue.residual[edge]:
-            break
-        queue.heap[at] = queue.heap[above]
-        queue.position[queue.heap[at]] = at
-        at = above
-    queue.heap[at], queue.position[edge] = edge, at
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _sift_down(queue, at, size):
-    edge = queue.heap[at]
-    while 2 * at + 1 < size:
-        below = 2 * at + 1
-        if below + 1 < size and queue.residual[queue.heap[below + 1]] > queue.residual[queue.heap[below]]:
-            below += 1
-        if queue.residual[queue.heap[below]] <= queue.residual[edge]:
-            break
-        queue.heap[at] = queue.heap[below]
-        queue.position[queue.heap[at]] = at
-        at = below
-    queue.heap[at], queue.position[edge] = edge, at
