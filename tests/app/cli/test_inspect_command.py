@@ -25,7 +25,7 @@ def test_it_prints_columns_and_advice(run, table: Path) -> None:
     done = run("inspect", table)
     assert done.code == 0, done.err
     lines = done.out.splitlines()
-    assert lines[0] == "t.csv is read as CSV in UTF-8, separated by commas."
+    assert lines[0] == "t.csv is read as CSV in utf-8, separated by commas."
     size = "40 rows, 3 columns (1 ordinal, 1 numeric, 1 left out), 6.7% of the cells missing."
     assert lines[1] == f"{size} 2 columns have findings."
     assert "who      (nominal)" in done.out

@@ -28,6 +28,6 @@ def test_options_say_how_a_table_is_read(run, german: Path, tmp_path: Path) -> N
         "-99,-98",
     )
     done = run("fit", german, "-o", tmp_path / "m", "--l1", "1", "--no-check", *words)
-    assert "read as CSV in Windows-1250" in done.err
+    assert "read as CSV in cp1250" in done.err
     run("fit", german, "-o", tmp_path / "m", "--set", "read.decimal=;").one_error("The decimal mark must be '.' or ','")
     run("fit", german, "-o", tmp_path / "m", "--set", "read.encoding=x").one_error("The encoding 'x' is unknown")

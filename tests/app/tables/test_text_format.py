@@ -96,6 +96,6 @@ def test_options_are_checked_and_win() -> None:
 
 def test_a_format_is_described_in_a_sentence() -> None:
     found = FileFormat(kind="csv", encoding="cp1252", separator=";", decimal=",", header=False, compression="gzip")
-    expected = "CSV in Windows-1252, separated by semicolons, decimal comma, without a header, compressed with gzip"
+    expected = "CSV in cp1252, separated by semicolons, decimal comma, without a header, compressed with gzip"
     assert found.describe() == expected
     assert FileFormat(kind="sheet", sheet="2024").describe() == "spreadsheet '2024'"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -129,7 +128,7 @@ class FileFormat:
     @property
     def is_plain(self) -> bool:
         """Whether nothing is to be said about the format: a CSV in UTF-8 with commas and without dates, or Parquet."""
-        return self.describe() in ("CSV in UTF-8, separated by commas", "Parquet")
+        return self.describe() in ("CSV in utf-8, separated by commas", "Parquet")
 
     def updated(self, options: FileFormat) -> FileFormat:
         """Return the format with options that are given; words for missing values are added.
@@ -167,12 +166,12 @@ class FileFormat:
         Examples
         --------
         >>> FileFormat(kind="csv", encoding="cp1252", separator=";", decimal=",").describe()
-        'CSV in Windows-1252, separated by semicolons, decimal comma'
+        'CSV in cp1252, separated by semicolons, decimal comma'
         """
         title = "TSV" if self.separator == "\t" and self.is_text else TITLES[self.kind]
         parts = [title if self.sheet is None else f"{title} {self.sheet!r}"]
         if self.is_text:
-            parts[0] += f" in {encoding_title(self.encoding or 'utf-8')}"
+            parts[0] += f" in {(self.encoding or 'utf-8').removesuffix('-sig')}"
             parts.append(f"separated by {SEPARATED_BY.get(self.separator or ',', repr(self.separator))}")
             parts += ["decimal comma"] * (self.decimal == ",") + ["without a header"] * (self.header is False)
         if self.compression:
@@ -187,20 +186,6 @@ class FileFormat:
 
 PLAIN = FileFormat(kind="csv", header=True, separator=",", encoding="utf-8", decimal=".")
 """The usual CSV."""
-
-
-def encoding_title(name: str) -> str:
-    """Return the usual name of an encoding.
-
-    Examples
-    --------
-    >>> encoding_title("cp1252"), encoding_title("latin-1"), encoding_title("koi8_r")
-    ('Windows-1252', 'Latin-1', 'koi8-r')
-    """
-    known = codecs.lookup(name).name
-    if known.startswith("utf"):
-        return known.removesuffix("-sig")[:6].upper().rstrip("-")
-    return f"Windows-{known[2:]}" if known.startswith("cp125") else {"iso8859-1": "Latin-1"}.get(known, known)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import polars as pl
 
-from sparsefield.app.tables.file_format import DEFAULT_MISSING, FileFormat, encoding_title, list_first
+from sparsefield.app.tables.file_format import DEFAULT_MISSING, FileFormat, list_first
 from sparsefield.app.tables.values import read_dates, type_columns
 from sparsefield.errors import DataError
 
@@ -41,7 +41,7 @@ _ALPHABETS = [
 ]
 """Letters beyond ASCII of languages, with their code pages; of equally good ones the first is taken.
 
-Cells are too short for charset-normalizer to tell code pages of Latin letters apart: it reads "Müller" as Windows-1250.
+Cells are too short for charset-normalizer to tell code pages of Latin letters apart: it reads "Müller" as cp1250.
 """
 
 _OLDER = {"cp1252": "cp850", "cp1250": "cp852", "cp1254": "cp857"}
@@ -62,7 +62,7 @@ def read_text(data: bytes, name: str, options: FileFormat) -> tuple[pl.DataFrame
     except UnicodeDecodeError as error:
         line = data[: error.start].decode(encoding, errors="replace").count("\n") + 1
         raise DataError(
-            f"{name}: line {line:,} is not text in {encoding_title(encoding)} (byte 0x{data[error.start]:02x}): give "
+            f"{name}: line {line:,} is not text in {encoding} (byte 0x{data[error.start]:02x}): give "
             "the encoding of the file, such as --set read.encoding=cp1252, or save the file as UTF-8."
         ) from None
     if "\0" in text:

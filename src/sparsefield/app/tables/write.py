@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sparsefield.app.tables.file_format import PLAIN, FileFormat, encoding_title
+from sparsefield.app.tables.file_format import PLAIN, FileFormat
 from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT, is_parquet, list_columns, refuse_nested
 from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import DataError
@@ -175,8 +175,7 @@ def _format_text(table: pl.DataFrame, style: FileFormat) -> bytes:
         return text.encode(encoding)
     except UnicodeEncodeError as error:
         warnings.warn(
-            f"The output is in UTF-8, because {encoding_title(encoding)}, the encoding of the input, has no "
-            f"{text[error.start]!r}.",
+            f"The output is in UTF-8, because {encoding}, the encoding of the input, has no {text[error.start]!r}.",
             UserWarning,
             stacklevel=3,
         )
