@@ -54,6 +54,6 @@ def test_errors_are_one_line(run, weather: Path, tmp_path: Path) -> None:
     picture = tmp_path / "n.svg"
     run("plot", weather, "-o", tmp_path / "n.gif").one_error("n.gif", ".svg")
     refused = run("plot", weather, "-o", picture, "--communities", tmp_path / "bad.csv")
-    refused.one_error("bad.csv", "columns column and community", "'name', 'community'")
+    refused.one_error("bad.csv", "columns column and community", "name, community")
     run("plot", weather, "-o", picture, "--width-mm", 3).one_error("width_mm")
     assert not picture.exists()

@@ -59,7 +59,7 @@ def test_the_model_is_written_anew_and_reports_show_it(run, weather: Path, table
     assert done.out.endswith(f"Wrote {weather}.\n")
     assert run("report", weather, "-o", tmp_path / "r.html").code == 0
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "selected in at least 90% of 10 halves of the rows" in page
+    assert "Selected in at least 90% of 10 halves of the rows" in page
     assert re.search(r"<th[^>]*>(<button[^>]*>)?stability<", page)
 
 

@@ -20,9 +20,8 @@ from sparsefield.app.cli.console import (
 )
 from sparsefield.app.cli.inputs import ColumnOptions, form_of, read_data
 from sparsefield.app.cli.models import model_parts, open_model, read_rows, remember_source
-from sparsefield.app.pages.names import list_some
 from sparsefield.app.tables.file_format import FileFormat
-from sparsefield.app.tables.read import read_source
+from sparsefield.app.tables.read import list_columns, read_source
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.errors import DataError, count
 
@@ -357,7 +356,7 @@ def read_communities(communities: str | None) -> dict[str, str | None] | Literal
     table = read_source(communities).table
     if not {"column", "community"} <= set(table.columns):
         raise DataError(
-            f"{communities}: the table needs the columns column and community, but has {list_some(table.columns)}: "
+            f"{communities}: the table needs the columns column and community, but has {list_columns(table.columns)}: "
             "\u201csparsefield analyze centrality MODEL --communities auto -o FILE\u201d writes such a table."
         )
     names = table["column"].cast(str)

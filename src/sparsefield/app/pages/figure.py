@@ -23,7 +23,8 @@ from sparsefield.app.pages.groups import (
     find_groups,
 )
 from sparsefield.app.pages.layout import MIN_GROUPED, arrange, layout_nodes
-from sparsefield.app.pages.names import list_some, shorten_all, visible, wrap_name
+from sparsefield.app.pages.names import shorten_all, visible, wrap_name
+from sparsefield.app.tables.file_format import list_first
 from sparsefield.errors import DataError
 from sparsefield.model import Field
 
@@ -101,7 +102,7 @@ def plot_network(
         check_is_fitted(field)
     network = Network(field if isinstance(field, Field) else field.field_)
     unknown = [name for name in communities or () if name not in set(network.labels)]
-    problems = [f"communities names {list_some(unknown)}, unknown to the field"] if unknown else []
+    problems = [f"communities names {list_first(list(map(repr, unknown)))}, unknown to the field"] if unknown else []
     if width_mm is not None and not MIN_MM <= width_mm <= MAX_MM:
         problems.append(f"width_mm must be from {MIN_MM:g} to {MAX_MM:g}, not {width_mm!r}")
     if problems:

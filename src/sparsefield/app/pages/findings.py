@@ -310,9 +310,10 @@ def _read(sample: Dataset, table: int, column: int, term: Term, rows: np.ndarray
     schema = sample.layout.schemas[table]
     number = int(schema.variable_of_column[column])
     variable, place = variable_at(schema, number), column - int(schema.offsets[number])
-    if sample.tables[table].cells is not None:
-        has_state = _sparse_column(sample, column)
-        known, values = np.ones(len(has_state), dtype=bool), np.empty(0)
+    if (cells := sample.tables[table].cells) is not None:
+        known, values, has_state = np.ones(cells.n_rows, dtype=bool), np.empty(0), np.zeros(cells.n_rows, dtype=bool)
+        places = np.flatnonzero(cells.columns == column)
+        has_state[np.searchsorted(cells.offsets, places, side="right") - 1] = True
     elif variable.role == "latent":
         known = has_state = values = np.empty(0)
     elif schema.has_sparse_covariates and variable.role == "observed":
@@ -334,14 +335,3 @@ def _read(sample: Dataset, table: int, column: int, term: Term, rows: np.ndarray
     if rows is not None:
         known, has_state, values = known[rows], has_state[rows], values[rows]
     return _End(term, variable, known, has_state, values)
-
-
-def _sparse_column(sample: Dataset, column: int) -> np.ndarray:
-    """Return (rows,) bool: where a column of a sparse table is not 0."""
-    has_state = np.zeros(sample.n_rows, dtype=bool)
-    start = 0
-    for block in sample.tables[0].sparse_blocks:
-        places = np.flatnonzero(block.columns == column)
-        has_state[start + np.searchsorted(block.offsets, places, side="right") - 1] = True
-        start += block.n_rows
-    return has_state

@@ -217,10 +217,9 @@ def describe_stability(field: Field, features: Sequence[Feature]) -> list[str]:
     rare = sum(value < 0.5 for value in shares.values())
     halves = {"components": "sets of linked rows", "linked rows": "rows, with their neighbors"}
     lines = [
-        f"Stability: of {count(len(edges), 'edge')}, {stable_edges:,} {'has' if stable_edges == 1 else 'have'} a "
-        f"feature that is selected in at least {STABLE:.0%} of {stability.resamples:,} halves of the "
-        f"{halves.get(stability.halved, 'rows')}; of {count(len(shares), 'feature')}, {stable:,} "
-        f"{'is' if stable == 1 else 'are'}, and {rare:,} {'is' if rare == 1 else 'are'} selected in less than half.",
+        f"Selected in at least {STABLE:.0%} of {stability.resamples:,} halves of the "
+        f"{halves.get(stability.halved, 'rows')}: {stable_edges:,} of {count(len(edges), 'edge')}, by one of their "
+        f"features, and {stable:,} of {count(len(shares), 'feature')}; in less than half: {rare:,}.",
         _describe_bound(field, stability),
     ]
     absent = often_left_out(field)[:MAX_NAMES]
@@ -234,16 +233,21 @@ def often_left_out(field: Field) -> list[tuple[Feature, float]]:
     """Return features that the field lacks and resamples often select, with their frequency, most frequent first."""
     import numpy as np
 
-    from sparsefield.analysis.feature_sentences import list_features
+    from sparsefield.analysis.feature_sentences import name_features
 
-    lacking, stability = [], field.record.stability
-    nothing = {"pairs": np.empty((0, 2), dtype=np.int64), "weights": np.empty(0)}
-    nothing |= {"conjunctions": np.empty((0, 3), dtype=np.int64), "conjunction_weights": np.empty(0)}
-    for absent in () if stability is None else stability.left_out:
-        names = ("pairs", "weights") if len(absent.columns) == 2 else ("conjunctions", "conjunction_weights")
-        alone = nothing | dict(zip(names, (np.array([absent.columns]), np.array([absent.weight])), strict=True))
-        lacking += [(feature, absent.frequency) for feature in list_features(replace(field, **alone))]
-    return lacking
+    absent = () if field.record.stability is None else field.record.stability.left_out
+    pairs, more = ([one for one in absent if (len(one.columns) == 2) == two] for two in (True, False))
+    width = max([3, *(len(one.columns) for one in more)])
+    wider = [[*one.columns, *(-1 for _ in range(width - len(one.columns)))] for one in more]
+    alone = replace(
+        field,
+        pairs=np.array([one.columns for one in pairs], dtype=np.int64).reshape(-1, 2),
+        weights=np.array([one.weight for one in pairs]),
+        conjunctions=np.array(wider, dtype=np.int64).reshape(-1, width),
+        conjunction_weights=np.array([one.weight for one in more]),
+    )
+    named = zip(name_features(alone, range(len(absent))), [one.frequency for one in [*pairs, *more]], strict=True)
+    return sorted(named, key=lambda pair: -pair[1])
 
 
 def _describe_bound(field: Field, stability: StabilityRecord) -> str:

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import Any
 
 DOTS = "\u2026"
-MAX_LISTED = 5
 _UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -27,12 +26,6 @@ def visible(text: str) -> str:
     True
     """
     return _UNSEEN.sub("\ufffd", text)
-
-
-def list_some(names: Sequence[str]) -> str:
-    """Return the first names in quotes, and the number of the others."""
-    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
-    return ", ".join(map(repr, names[:MAX_LISTED])) + more
 
 
 def shorten(text: str, longest: int) -> str:

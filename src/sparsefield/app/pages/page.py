@@ -298,43 +298,28 @@ def _features(field: Field, intervals: Mapping[str, tuple[float, float]]) -> dic
 def _centrality(network: Network, rings: Mapping[str, float]) -> dict[str, Any]:
     """Return the measures of the strongest columns."""
     measured = measure_columns(network, "auto", paths=network.n_variables <= MOST_WITH_PATHS)
-    measures = {
-        "neighbors": (0, "degree"),
-        "strength": (2, "strength"),
-        "expected influence": (2, "expected_influence"),
-        "closeness": (3, "closeness"),
-        "betweenness": (1, "betweenness"),
-        "bridge strength": (2, "bridge_strength"),
-    }
-    known = {head: (digits, measured[name]) for head, (digits, name) in measures.items() if name in measured}
-    names, strength = measured["column"], measured["strength"]
+    names = "degree", "strength", "expected_influence", "closeness", "betweenness", "bridge_strength"
+    digits = dict(zip(names, (0, 2, 2, 3, 1, 2), strict=True))
+    known = {name: measured[name] for name in digits if name in measured}
     rows = [
-        (names[k], [(float(values[k]) if np.isfinite(values[k]) else None, d) for d, values in known.values()])
-        for k in np.argsort(-strength, kind="stable")[:MAX_COLUMNS].tolist()
+        (measured["column"][k], [(v[k] if np.isfinite(v[k]) else None, digits[name]) for name, v in known.items()])
+        for k in np.argsort(-measured["strength"], kind="stable")[:MAX_COLUMNS].tolist()
         if measured["degree"][k] > 0
     ]
-    return {
-        "heads": list(known),
-        "rows": rows,
-        "rings": rings,
-        "most": float(strength.max(initial=0.0)) or 1.0,
-    }
+    heads = ["neighbors" if name == "degree" else name.replace("_", " ") for name in known]
+    return {"heads": heads, "rows": rows, "rings": rings, "most": measured["strength"].max(initial=0.0) or 1.0}
 
 
 def _method(estimator: FieldEstimator) -> dict[str, Any]:
     """Return how the field was learned, and how to repeat that."""
-    field = estimator.field_
-    method = {
-        "learned": field.record.is_learned,
-        "by": field.record.version or "unknown",
-        "written_by": sparsefield.__version__,
-    }
-    if not field.record.is_learned:
+    record = estimator.field_.record
+    method = {"learned": record.is_learned, "by": record.version or "unknown", "written_by": sparsefield.__version__}
+    if not record.is_learned:
         return method
-    known = source_of(field.record.source)
+    known = source_of(record.source)
     return method | {
-        "convergence": describe_convergence(field, estimator.get_params()),
-        "candidates": field.layout.n_candidate_pairs,
+        "convergence": describe_convergence(estimator.field_, estimator.get_params()),
+        "candidates": estimator.field_.layout.n_candidate_pairs,
         "python": estimator_expression(estimator),
         "command": "" if known is None else known.command,
     }
