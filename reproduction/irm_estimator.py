@@ -83,7 +83,7 @@ class InfiniteRelationalModel(BaseEstimator):
     chains : number of independent chains, from different draws of the prior
     sweeps : Gibbs sweeps of a chain over all entities; the first half is not averaged over
     random_state : seed of all chains
-    kinds, verbose : not used; `evaluate` sets them
+    kinds : not used; `evaluate` sets it
     """
 
     def __init__(
@@ -92,10 +92,9 @@ class InfiniteRelationalModel(BaseEstimator):
         sweeps: int = 1000,
         random_state: int = 0,
         kinds: Any = "auto",
-        verbose: int = 0,
     ) -> None:
         self.chains, self.sweeps, self.random_state = chains, sweeps, random_state
-        self.kinds, self.verbose = kinds, verbose
+        self.kinds = kinds
 
     def set_params(self, **params: Any) -> InfiniteRelationalModel:
         """Set parameters; the iteration limit of a solver is the number of sweeps, and it has no callbacks."""

@@ -18,7 +18,7 @@ VALUES: tuple[Any, ...] = (
 
 NAMES = (
     "induction", "objective", "l1", "penalty", "l2", "selection", "refit", "features", "missing",
-    "inference", "kinds", "solver", "n_jobs", "random_state", "verbose",
+    "inference", "kinds", "solver", "n_jobs", "random_state",
 )  # fmt: skip
 
 ARGUMENTS = ("observed", "sample_weight", "states")

@@ -122,7 +122,6 @@ RULES: dict[str, Rule] = {
         lambda value: value is None or SEED.accepts(value) or callable(getattr(value, "permutation", None)),
         "None, a whole number that is not negative, or a RandomState or Generator of numpy",
     ),
-    "verbose": whole(0),
     # of features and induction rules
     "max_order": whole(2, MAX_ORDER),
     "expand": choice("active", "all"),

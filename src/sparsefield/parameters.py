@@ -39,6 +39,49 @@ def _parameter(default: Any, help: str, metavar: str | None = None, *, flag: boo
 class FieldParameters:
     """Parameters that all estimators share, with their defaults; `MarkovField` documents them."""
 
+    kinds: str | Mapping[Any, Any] = "auto"
+    missing: str | EM | InferenceMethod = _parameter(
+        "auto",
+        "How missing cells are treated in learning: em averages over completions of incomplete rows; mean-field (or "
+        "bp, exact, gibbs) puts beliefs in their place, as in the paper. auto is em for pl and mean-field for cd.",
+        "auto|em|mean-field|bp|exact|gibbs",
+    )
+    l1: float | str = _parameter(
+        "auto",
+        "Strength of the L1 penalty, which leaves features out. The loss is a sum over rows, so a larger table needs a "
+        "larger number; auto selects it, see --selection.",
+        "NUMBER|auto",
+        flag=True,
+    )
+    selection: str | SelectionCriterion = _parameter(
+        "heldout",
+        "Criterion by which l1 is selected: predictions of held-out cells, or EBIC, which selects fewer features.",
+        "heldout|ebic",
+        flag=True,
+    )
+    inference: str | InferenceMethod = _parameter(
+        "auto",
+        "How missing cells are inferred in predictions: auto is exact where they are few or depend narrowly on each "
+        "other, elsewhere belief propagation where Gibbs sampling confirms it, else Gibbs sampling; or mean field, "
+        "belief propagation, variable elimination, Gibbs sampling.",
+        "auto|mean-field|bp|exact|gibbs",
+    )
+    refit: bool | str = _parameter(
+        False,
+        "Estimate the weights of the selected features again without the L1 penalty, which shrinks them: yes, by the "
+        "objective; ml, by the exact likelihood.",
+        "no|yes|ml",
+        flag=True,
+    )
+    l2: float = _parameter(1.0, "Strength of the L2 penalty, which shrinks large weights.")
+    penalty: str = _parameter(
+        "l1",
+        "l1 selects features one by one; group selects edges, all features of which have weights or none: for columns "
+        "with many states.",
+        "l1|group",
+        flag=True,
+    )
+    features: Features | None = None
     induction: str | InductionRule = _parameter(
         "cfi",
         "Rule that adds features: cfi (contrastive feature induction), cfi-paper (the same as printed in the paper), "
@@ -52,53 +95,9 @@ class FieldParameters:
         "tables).",
         flag=True,
     )
-    l1: float | str = _parameter(
-        "auto",
-        "Strength of the L1 penalty, which leaves features out. The loss is a sum over rows, so a larger table needs a "
-        "larger number; auto selects it, see --selection.",
-        "NUMBER|auto",
-        flag=True,
-    )
-    penalty: str = _parameter(
-        "l1",
-        "l1 selects features one by one; group selects edges, all features of which have weights or none: for columns "
-        "with many states.",
-        "l1|group",
-        flag=True,
-    )
-    l2: float = _parameter(1.0, "Strength of the L2 penalty, which shrinks large weights.")
-    selection: str | SelectionCriterion = _parameter(
-        "heldout",
-        "Criterion by which l1 is selected: predictions of held-out cells, or EBIC, which selects fewer features.",
-        "heldout|ebic",
-        flag=True,
-    )
-    refit: bool | str = _parameter(
-        False,
-        "Estimate the weights of the selected features again without the L1 penalty, which shrinks them: yes, by the "
-        "objective; ml, by the exact likelihood.",
-        "no|yes|ml",
-        flag=True,
-    )
-    features: Features | None = None
-    missing: str | EM | InferenceMethod = _parameter(
-        "auto",
-        "How missing cells are treated in learning: em averages over completions of incomplete rows; mean-field (or "
-        "bp, exact, gibbs) puts beliefs in their place, as in the paper. auto is em for pl and mean-field for cd.",
-        "auto|em|mean-field|bp|exact|gibbs",
-    )
-    inference: str | InferenceMethod = _parameter(
-        "auto",
-        "How missing cells are inferred in predictions: auto is exact where they are few or depend narrowly on each "
-        "other, elsewhere belief propagation where Gibbs sampling confirms it, else Gibbs sampling; or mean field, "
-        "belief propagation, variable elimination, Gibbs sampling.",
-        "auto|mean-field|bp|exact|gibbs",
-    )
-    kinds: str | Mapping[Any, Any] = "auto"
     solver: Solver | None = None
     n_jobs: int | None = None
     random_state: int | np.random.RandomState | None = None
-    verbose: int = 0
 
 
 EVERYDAY = {part.name: part for part in fields(FieldParameters) if part.metadata.get("flag")}

@@ -50,7 +50,7 @@ def labelings(weights: ChainWeights, table: SparseMatrix) -> list[Enumerated | N
     intercepts = np.zeros(features.n_labels)
     intercepts[features.intercepts] = theta[features.n_pairs :]
     scores = table.split(table.matrix @ states + intercepts)
-    return [enumerate_labelings(part, weights.transitions) if len(part) else None for part in scores]
+    return [enumerate_labelings(part, weights.parameters[2]) if len(part) else None for part in scores]
 
 
 def some_labels(n_labels: int, share: float) -> np.ndarray:

@@ -106,14 +106,6 @@ def test_marginals_are_those_of_enumeration(field, given) -> None:
         assert probabilities == pytest.approx(wanted, abs=1e-12)
 
 
-def test_sampled_marginals_come_with_a_warning(field) -> None:
-    with pytest.warns(EstimateWarning, match="standard errors up to"):
-        found = field.marginals({"heat": 22.0}, max_cells=1)
-    exact = field.marginals({"heat": 22.0})
-    for column, probabilities in found.items():
-        assert probabilities == pytest.approx(exact[column], abs=0.03)
-
-
 def test_chains_that_disagree_are_told_of() -> None:
     """Six columns that all want to be the same have two modes, and no way between them."""
     learned = MarkovField(l1=2.0, n_jobs=1).fit(np.tile([[0], [1]], (20, 6))).field_
@@ -208,7 +200,7 @@ def test_linked_rows_are_completed_together() -> None:
 
 def test_odd_sizes_of_tables_of_queries_are_refused() -> None:
     field = MarkovField(l1=1.0).fit(np.array([[0, 0], [0, 1], [1, 1]] * 5))
-    asks = (field.complete, np.array([[0.0, np.nan]])), (field.probability, {"x0": 1}), (field.marginals, {"x0": 1})
+    asks = (field.complete, np.array([[0.0, np.nan]])), (field.probability, {"x0": 1})
     for ask, what in asks:
         with pytest.raises(ValueError, match="max_cells must be a whole number"):
             ask(what, max_cells="a")

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
+from sparsefield import CRFClassifier, MarkovField
 from sparsefield.errors import DataError
 
 
@@ -74,6 +74,3 @@ def test_groups_are_refused_where_no_rows_are_held_out() -> None:
     visits = make_visits()
     with pytest.raises(ValueError, match=r"selection='ebic' holds out nothing: leave groups out"):
         MarkovField(selection="ebic").fit(visits, groups="patient")
-    data = Relational({"visit": visits.drop("patient")}, keys={}, links={})
-    with pytest.raises(DataError, match="groups= is for one table: linked rows belong together already"):
-        RelationalField(l1=1.0).fit(data, groups="patient")

@@ -88,7 +88,6 @@ def test_every_parameter_survives_clone_and_set_params(kind) -> None:
         "solver": Solver(1e-3, 0.5, 11, False, 2, "folder", "dask://host:8786", FitCallbacks(on_iteration=print)),
         "n_jobs": 2,
         "random_state": 9,
-        "verbose": 1,
     }
     if kind is MarkovField:
         options |= {"latent": {"topic": 2}, "observed": ["b"]}

@@ -120,8 +120,8 @@ def test_values_structure_and_labels_are_checked() -> None:
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"objective": "cd"}, "the objective is 'pl', not 'cd'"),
-        ({"induction": "full"}, "induction='full' is for dense tables"),
+        ({"objective": "cd"}, "objective is 'pl', not 'cd'"),
+        ({"induction": "full"}, "induction is 'cfi' or .*, not 'full'"),
         ({"kinds": {"x1": "ordinal"}}, "kinds= has 'x1', which is no label"),
     ],
 )

@@ -92,16 +92,17 @@ def test_a_fit_that_was_killed_reaches_the_certified_optimum_of_one_that_never_w
 
 
 FIT = """
-import sys
+import logging, sys
 import numpy as np
 from sparsefield import CFI, MarkovField, Solver
+logging.basicConfig(level="INFO")
 rng = np.random.default_rng(0)
 X = rng.integers(0, 2, (400, 30)).astype(float)
 X[:, 1:] = np.where(rng.random((400, 29)) < 0.7, X[:, :-1], X[:, 1:])
 X[rng.random(X.shape) < 0.05] = np.nan
 folder = sys.argv[2] if len(sys.argv) > 2 else None
 MarkovField(l1=1.0, induction=CFI(batch_size=5), n_jobs=2,
-            solver=Solver(checkpoint=folder), verbose=1).fit(X).save(sys.argv[1])
+            solver=Solver(checkpoint=folder)).fit(X).save(sys.argv[1])
 """
 
 

@@ -450,7 +450,7 @@ def _run_fold(
 
 def _first_iteration(estimator: Any, X: Any, roles: Mapping[str, Any], states: States = None) -> Any:
     copy: Any = clone(estimator)
-    copy.set_params(solver__max_iter=1, verbose=0, solver__callbacks=None)
+    copy.set_params(solver__max_iter=1, solver__callbacks=None)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return copy.fit(X) if isinstance(X, Relational) else copy.fit(X, **roles, states=states)

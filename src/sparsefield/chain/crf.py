@@ -15,7 +15,14 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.chain.model import ChainModel, encode_labels, learn_classes, load_chain, save_chain
+from sparsefield.chain.model import (
+    FEATURE_ARRAYS,
+    ChainFileRecord,
+    ChainModel,
+    encode_labels,
+    learn_classes,
+    load_chain,
+)
 from sparsefield.chain.problem import Candidates, ChainProblem, sum_chains
 from sparsefield.chain.reading import ReadSequences, is_frame, read_labels, read_sequences
 from sparsefield.chain.training import ChainTrainer, select_l1
@@ -28,7 +35,7 @@ from sparsefield.errors import DataError
 from sparsefield.induction import FullL1, Grafting
 from sparsefield.model.feature_tables import path_table
 from sparsefield.model.fit_record import IterationRecord
-from sparsefield.model.model_file import damaged
+from sparsefield.model.model_file import CHAIN_FORMAT, damaged, write_model
 from sparsefield.options import (
     COUNT,
     FLAG,
@@ -191,12 +198,24 @@ class ChainCRF(BaseEstimator):
     @property
     def state_features_(self) -> Frame:
         """Frame of the state features, strongest first: attribute, label, weight."""
-        return make_frame(self._model.state_table(), self.kind_)
+        features, weights = self._model.weights.features, self._model.weights.theta
+        attributes = np.array(self.attributes_, dtype=object)[features.attributes]
+        return self._feature_frame(weights[: features.n_states], attribute=attributes, label=features.labels)
 
     @property
     def transition_features_(self) -> Frame:
         """Frame of the transitions, strongest first: label, next_label, weight."""
-        return make_frame(self._model.transition_table(), self.kind_)
+        features, weights = self._model.weights.features, self._model.weights.theta
+        label, follower = np.divmod(features.steps, features.n_labels)
+        return self._feature_frame(weights[features.n_states : features.n_pairs], label=label, next_label=follower)
+
+    def _feature_frame(self, weights: np.ndarray, **parts: np.ndarray) -> Frame:
+        """Return features, strongest first; numbers of labels become labels."""
+        order = np.argsort(-np.abs(weights), kind="stable")
+        columns = {name: part if part.dtype == object else self.classes_[part] for name, part in parts.items()}
+        return make_frame(
+            {name: part[order].tolist() for name, part in [*columns.items(), ("weight", weights)]}, self.kind_
+        )
 
     @property
     def path_(self) -> Frame:
@@ -277,14 +296,20 @@ class ChainCRF(BaseEstimator):
             params["random_state"] = None
         if self.solver is not None:
             params["solver"] = replace(self.solver, callbacks=None)
-        save_chain(self._model, path, to_plain(params), self.kind_, self.sequence_, self._label_column)
+        model, labels = self._model, tuple(self.classes_.tolist())
+        way = self.kind_, self.sequence_, self._label_column
+        document = ChainFileRecord(model.attributes, labels, model.record.without_timing(), to_plain(params), *way)
+        arrays = {
+            name: np.asarray(getattr(model.weights.features, name), kind) for name, kind in FEATURE_ARRAYS.items()
+        }
+        write_model(path, document, arrays | {"weights": model.weights.theta}, CHAIN_FORMAT)
 
     def _restore(self, model: ChainModel, kind: str, sequence: str | None, label_column: str | None) -> None:
         """Set the attributes of a fitted chain."""
         record, weights = model.record, model.weights
         self.model_, self.kind_, self.sequence_, self._label_column = model, kind, sequence, label_column
         self.classes_, self.attributes_ = model.classes, model.attributes
-        self.intercept_, self.n_features_ = weights.intercepts, weights.features.n_pairs
+        self.intercept_, self.n_features_ = weights.parameters[1][: len(model.classes)], weights.features.n_pairs
         self.l1_, self.objective_, self.kkt_violation_ = record.l1, record.objective, record.kkt_violation
         self.converged_, self.n_iter_ = record.converged, record.n_iter
 

@@ -14,7 +14,7 @@ from sparsefield.data.labels import Label
 from sparsefield.errors import DataError
 from sparsefield.kernels.chain_scores import PADDING_SCORE, padded_width
 from sparsefield.model.fit_record import FitRecord, Record
-from sparsefield.model.model_file import CHAIN_FORMAT, MAX_WEIGHT, damaged, read_model, write_model
+from sparsefield.model.model_file import CHAIN_FORMAT, MAX_WEIGHT, damaged, read_model
 
 MOST_ROW_WEIGHTS = 5 * 10**7
 """Above this number, weights are not spread over rows of all labels."""
@@ -101,16 +101,6 @@ class ChainWeights:
         transitions[features.steps] = theta[features.n_states : features.n_pairs]
         return (features.offsets, features.labels, theta, rows), base, transitions.reshape(m, m)
 
-    @property
-    def transitions(self) -> np.ndarray:
-        """Weights of a label and the next one, (labels, labels), 0 where there is no feature."""
-        return self.parameters[2]
-
-    @property
-    def intercepts(self) -> np.ndarray:
-        """Weights of labels alone, (labels,)."""
-        return self.parameters[1][: self.features.n_labels]
-
 
 @dataclass(frozen=True)
 class ChainModel:
@@ -126,22 +116,6 @@ class ChainModel:
         """The number of each attribute that has a weight; others change no label."""
         used = np.flatnonzero(np.diff(self.weights.features.offsets)).tolist()
         return {self.attributes[k]: k for k in used}
-
-    def state_table(self) -> dict[str, list[Any]]:
-        """Return the columns attribute, label and weight of the state features, strongest first."""
-        features, weights = self.weights.features, self.weights.theta[: self.weights.features.n_states]
-        order = np.argsort(-np.abs(weights), kind="stable")
-        names = [self.attributes[a] for a in features.attributes[order]]
-        labels = self.classes[features.labels[order]].tolist()
-        return {"attribute": names, "label": labels, "weight": weights[order].tolist()}
-
-    def transition_table(self) -> dict[str, list[Any]]:
-        """Return the columns label, next_label and weight of the transition features, strongest first."""
-        features = self.weights.features
-        weights = self.weights.theta[features.n_states : features.n_pairs]
-        order = np.argsort(-np.abs(weights), kind="stable")
-        label, follower = (self.classes[k].tolist() for k in np.divmod(features.steps[order], features.n_labels))
-        return {"label": label, "next_label": follower, "weight": weights[order].tolist()}
 
     def renumbered(self, numbers: Mapping[str, int], classes: np.ndarray) -> ChainWeights:
         """Return the weights by other numbers of attributes and labels; those that are not there are left out."""
@@ -194,23 +168,8 @@ class ChainFileRecord(Record, frozen=True):
     label_column: str | None = None
 
 
-def save_chain(
-    model: ChainModel,
-    path: str | os.PathLike[str],
-    params: dict[str, Any],
-    kind: str,
-    sequence: str | None,
-    label_column: str | None,
-) -> None:
-    """Write a chain, the parameters of its estimator, and how its data were given to a file atomically."""
-    classes, record = tuple(model.classes.tolist()), model.record.without_timing()
-    document = ChainFileRecord(model.attributes, classes, record, params, kind, sequence, label_column)
-    arrays = {name: np.asarray(getattr(model.weights.features, name), kind) for name, kind in FEATURE_ARRAYS.items()}
-    write_model(path, document, arrays | {"weights": model.weights.theta}, CHAIN_FORMAT)
-
-
 def load_chain(path: str | os.PathLike[str]) -> tuple[ChainModel, ChainFileRecord]:
-    """Read a chain that `save_chain` wrote, and what else the file says."""
+    """Read the chain of a model file, and what else the file says."""
     record, arrays = read_model(path, ChainFileRecord, CHAIN_FORMAT)
     try:
         classes = learn_classes(list(record.classes))

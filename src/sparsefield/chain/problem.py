@@ -113,14 +113,8 @@ class Candidates:
 class ChainProblem(Problem):
     """Minus the weighted log-likelihood of the labels of sequences; labels that are not known are summed out.
 
-    Parameters
-    ----------
-    table : SparseMatrix
-    codes : (tokens,) numbers of labels, -1 where a label is not known
-    n_labels : int
-    engine : threads
-    sequence_weights : (sequences,), 1 when left out
-    candidates : the features that may have a weight
+    ``codes`` has the number of the label of each token, -1 where it is not known; ``sequence_weights`` are 1 when left
+    out, and ``candidates`` are the features that may have a weight.
     """
 
     missing_cells = "summed out"

@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,19 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsefield.data.frames import Source, as_source
-from sparsefield.data.labels import is_missing
+from sparsefield.data.labels import as_label, is_missing
 from sparsefield.data.sparse_matrix import SparseMatrix, cumulate
 from sparsefield.errors import DataError
+from sparsefield.options import number
 
 DOCUMENT_START = "-DOCSTART-"
-COMMENT = re.compile(r"# |#[^\t]*$|\d+[-.]\d+\t")
-"""How lines of a file with tabs begin that are no tokens: comments, and in CoNLL-U ranges such as 1-2 and empty nodes
-such as 1.1."""
+COMMENT = re.compile(r"# |#[^\t]*$|\d+[-.]\d+\t"), re.compile(r"# *\S+ = |# *(newdoc|newpar)\b")
+"""How lines begin that are no tokens. With tabs, comments, and CoNLL-U's ranges such as 1-2 and empty nodes such as 1.1;
+with blanks, only comments of CoNLL-U, since # may be a token."""
 LINE_END = re.compile(r"\r\n|\n|\r")
 # str.splitlines would also divide lines at characters that tokens may have, such as U+2028.
 SHOWN_LINES = 3
+FINITE = number(-np.inf)
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,8 @@ def read_sequences(
 ) -> ReadSequences:
     """Return sequences as a table of tokens.
 
-    Parameters
-    ----------
-    X : list of lists of dictionaries or of lists of strings, list of arrays (tokens, attributes), or one frame
-    known : the numbers of the attributes of a fit; others are left out. Without it, all attributes are numbered.
-    n_attributes : where ``known`` is given, what its numbers are below
-    sequence, label_column : the columns of a frame that name the sequence of each row and, where it has one, its label
+    Attributes other than the ``known`` ones, whose numbers are below ``n_attributes``, are left out; all are numbered
+    where none are given. Of a frame, ``sequence`` names the column of sequences, and ``label_column`` that of labels.
     """
     order, places, kind = None, None, "array"
     if is_frame(X):
@@ -122,7 +119,7 @@ def _token_entries(tokens: list[Any], lengths: np.ndarray) -> tuple[np.ndarray, 
         cells = list(chain.from_iterable(token.values() for token in tokens))
         try:
             values = np.array([1.0 if isinstance(value, str) else value for value in cells], dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             valid = False
         valid = valid and bool(np.isfinite(values).all())
         names = [f"{k}={value}" if isinstance(value, str) else k for k, value in zip(names, cells, strict=True)]
@@ -137,7 +134,7 @@ def _refuse_attributes(tokens: list[Any], lengths: np.ndarray) -> None:
         for name, value in token.items() if isinstance(token, dict) else zip(token, repeat(1.0)):
             if not isinstance(name, str):
                 raise DataError(f"{_place(lengths, t)} has the attribute {name!r}; attributes are strings.")
-            if not isinstance(value, str) and not (isinstance(value, (Real, np.bool_)) and np.isfinite(float(value))):
+            if not isinstance(value, (str, bool, np.bool_)) and not FINITE.accepts(value):
                 raise DataError(
                     f"{_place(lengths, t)} has {name!r}: {value!r}; values are strings, finite numbers, True or False: "
                     "leave out what is missing."
@@ -163,9 +160,9 @@ def _stack_arrays(arrays: Sequence[np.ndarray]) -> Any:
 
 def _frame_order(source: Source, sequence: str | None) -> tuple[np.ndarray, np.ndarray]:
     """Return the lengths of the sequences of a frame, in order of their first rows, and the row of each token."""
-    if sequence is None or sequence not in source.names:
+    if not isinstance(sequence, str) or sequence not in source.names:
         remedy = "pass sequence=, the column that names the sequence of each row"
-        problem = remedy if sequence is None else f"there is no column {sequence!r}"
+        problem = f"there is no column {sequence!r}" if isinstance(sequence, str) else remedy
         raise DataError(f"X is a frame: {problem}; its columns are {', '.join(source.names[:20])}.")
     column = source.column(sequence)
     if not column.present.all():
@@ -211,11 +208,7 @@ def _frame_entries(
 def read_labels(y: Any, read: ReadSequences, X: Any = None) -> list[Any]:
     """Return the label of each token, None where it is not known, and check that they match the sequences.
 
-    Parameters
-    ----------
-    y : one list or array of labels per sequence; for a frame, the name of a column of ``X``, or a label per row
-    read : the sequences
-    X : the frame, where ``y`` names a column
+    ``y`` has a list or array of labels per sequence; for a frame ``X`` the name of its column, or a label per row.
     """
     if read.rows is not None:
         labels = _frame_labels(y, X)
@@ -235,7 +228,12 @@ def read_labels(y: Any, read: ReadSequences, X: Any = None) -> list[Any]:
             size = sizes[s] if sizes[s] >= 0 else "no"
             raise DataError(f"y[{s}] has {size} labels, and X[{s}] has {lengths[s]} tokens{more}.")
         labels = list(chain.from_iterable(part.tolist() if hasattr(part, "tolist") else part for part in y))
-    return [None if not isinstance(label, str) and is_missing(label) else label for label in labels]
+    try:
+        distinct = set(labels)
+    except TypeError:  # unhashable values, which are no labels
+        distinct = labels
+    valid = {label: None if is_missing(label) else as_label(label, "y") for label in distinct}
+    return [valid[label] for label in labels]
 
 
 def _frame_labels(y: Any, X: Any) -> list[Any]:
@@ -252,14 +250,7 @@ def _frame_labels(y: Any, X: Any) -> list[Any]:
 
 @dataclass(frozen=True)
 class ConllSentences:
-    """Sentences of a CoNLL file.
-
-    Attributes
-    ----------
-    columns : tuple of str
-    sentences : list of lists of tuples
-        A sentence is a list of tokens, and a token has a value for each column.
-    """
+    """Sentences of a CoNLL file: lists of tokens, each of which has a value for each of the columns."""
 
     columns: tuple[str, ...]
     sentences: list[list[tuple[str, ...]]]
@@ -286,14 +277,10 @@ def read_conll(
 ) -> ConllSentences:
     """Read a CoNLL file: a token per line, columns between tabs, or else blanks, an empty line between sentences.
 
-    Left out are lines that begin with -DOCSTART-, and in files with tabs comments, which begin with "# ", or with "#"
-    and have no tab, and CoNLL-U's lines of ranges such as 1-2 and of empty nodes.
+    Left out are lines that begin with -DOCSTART-, and comments: with tabs, lines that begin with "# ", or with "#" and
+    have no tab, and CoNLL-U's ranges such as 1-2 and empty nodes; with blanks, lines such as "# text = ...".
 
-    Parameters
-    ----------
-    path : path of a text file
-    columns : names of the columns, in order; "0", "1" and so on when left out
-    encoding : str
+    ``columns`` are the names of the columns, in order; "0", "1" and so on when left out.
 
     Examples
     --------
@@ -309,11 +296,11 @@ def read_conll(
     tabs = "\t" in text
     tokens: list[tuple[int, tuple[str, ...]]] = []
     sentences: list[list[tuple[str, ...]]] = [[]]
-    for number, line in enumerate(LINE_END.split(text), 1):
+    for place, line in enumerate(LINE_END.split(text), 1):
         if not line.strip(" \t") or line.startswith(DOCUMENT_START):
             sentences.append([])
-        elif not (tabs and COMMENT.match(line)):
-            tokens.append((number, tuple(line.split("\t") if tabs else re.findall("[^ ]+", line))))
+        elif not COMMENT[not tabs].match(line):
+            tokens.append((place, tuple(line.split("\t") if tabs else re.findall("[^ ]+", line))))
             sentences[-1].append(tokens[-1][1])
     if not tokens:
         raise DataError(f"{path}: there is no token in this file.")

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from numbers import Real
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -17,6 +16,7 @@ from sparsefield.data.frame_building import Frame, make_column, with_index_of
 from sparsefield.data.frames import Columns
 from sparsefield.data.labels import as_numbers
 from sparsefield.inference import state_probabilities
+from sparsefield.options import number, problems_of, raise_problems
 
 Fill = Literal["auto", "mean", "median", "mode"]
 """What is put into a missing cell; "auto" takes the mean of a number, and the most probable state of others."""
@@ -154,7 +154,7 @@ def probabilities(schema: Schema, beliefs: np.ndarray) -> dict[str, np.ndarray]:
 
 def check_fill(fill: Fill) -> None:
     """Refuse another ``fill`` than those of `Fill`."""
-    if fill not in get_args(Fill):
+    if not isinstance(fill, str) or fill not in get_args(Fill):
         raise ValueError(f"fill must be one of {', '.join(get_args(Fill))}, got {fill!r}.")
 
 
@@ -232,10 +232,7 @@ class Posterior:
 
         Quantiles of dates are dates, and those of ordered categories have their type.
         """
-        if not isinstance(q, Real) or not 0.0 <= float(q) <= 1.0:
-            raise ValueError(
-                f"q must be a number between 0 and 1, got {q!r}; for several quantiles, call it once for each."
-            )
+        raise_problems(problems_of({"q": q}, {"q": number(0.0, 1.0)}))
         columns: dict[str, Any] = self._summaries(lambda variable, p: quantile(variable, p, float(q)))
         for k, variable in self._targets():
             if variable.ordered and not has_numbers(variable):

@@ -6,6 +6,7 @@ These functions are for code outside of the estimators, which has no use for the
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -22,7 +23,6 @@ from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.inference import (
     CellProbabilities,
-    InferenceMethod,
     Marginals,
     infer,
     infer_marginals,
@@ -39,13 +39,7 @@ EstimatorT = TypeVar("EstimatorT", bound=FieldEstimator)
 def compile_rows(estimator: FieldEstimator, X: Any, y: Any = None, *, sample_weight: Any = None) -> Dataset:
     """Return tables compiled with the schemas of a fitted estimator, as its `fit` compiles them: sparse ones sparsely.
 
-    Parameters
-    ----------
-    estimator : fitted
-    X : table, or `Relational` for a field over linked tables
-        A frame may have further columns, and another order of columns.
-    y : labels, for a `CRFClassifier`
-    sample_weight : (rows,) weights
+    A frame may have further columns, and another order of columns; a `CRFClassifier` also needs the labels ``y``.
     """
     check_is_fitted(estimator)
     return estimator._compile_fitted(X, y, sample_weight)
@@ -90,11 +84,7 @@ def threads_for(estimator: FieldEstimator, dataset: Dataset) -> Engine:
 
 def infer_cells(estimator: FieldEstimator, dataset: Dataset) -> CellProbabilities:
     """Return the distribution of each cell: a missing one given the observed ones, an observed one given all others."""
-    method = estimator.resolve("inference")
-    with threads_for(estimator, dataset) as engine:
-        cells = infer(estimator.field_, dataset, method, engine)
-    warn_not_inferred(cells.unconverged, dataset, method)
-    return cells
+    return _infer(infer, estimator, dataset, estimator.field_)
 
 
 def infer_missing(estimator: FieldEstimator, dataset: Dataset, field: Field | None = None) -> Marginals:
@@ -102,22 +92,22 @@ def infer_missing(estimator: FieldEstimator, dataset: Dataset, field: Field | No
 
     ``field`` is that of the dataset where it is not the estimator's own.
     """
+    return _infer(infer_marginals, estimator, dataset, estimator.field_ if field is None else field)
+
+
+def _infer(infer: Callable[..., Any], estimator: FieldEstimator, dataset: Dataset, field: Field) -> Any:
+    """Return the result of a function of inference, with a warning of rows in which it did not converge."""
     method = estimator.resolve("inference")
     with threads_for(estimator, dataset) as engine:
-        marginals = infer_marginals(estimator.field_ if field is None else field, dataset, method, engine)
-    warn_not_inferred(marginals.unconverged, dataset, method)
-    return marginals
-
-
-def warn_not_inferred(unconverged: int, dataset: Dataset, method: InferenceMethod) -> None:
-    """Warn of rows in which inference did not converge."""
-    if unconverged:
+        result = infer(field, dataset, method, engine)
+    if result.unconverged:
         warnings.warn(
-            f"Inference did not converge in {unconverged:,} of {dataset.n_rows:,} rows, whose beliefs may be "
+            f"Inference did not converge in {result.unconverged:,} of {dataset.n_rows:,} rows, whose beliefs may be "
             f"inaccurate. {method.advice}.",
             ConvergenceWarning,
             stacklevel=4,
         )
+    return result
 
 
 def pseudo_log_likelihood(estimator: FieldEstimator, dataset: Dataset) -> float:

@@ -18,11 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from sparsefield.data import (
     Dataset,
     JoinedColumns,
-    Label,
     Schema,
     Source,
     SparseMatrix,
-    Table,
     as_array,
     as_source,
     check_weights,
@@ -31,10 +29,10 @@ from sparsefield.data import (
     read_covariates,
 )
 from sparsefield.data.frames import Columns
-from sparsefield.data.labels import RawColumn, as_numbers, factorize
+from sparsefield.data.labels import as_numbers, factorize
 from sparsefield.data.schema_learning import given_kinds
 from sparsefield.errors import DataError
-from sparsefield.estimators.answers import Posterior, labels_of_codes, mean
+from sparsefield.estimators.answers import Posterior, mean
 from sparsefield.estimators.compiled_rows import (
     infer_missing,
     joint_log_likelihood,
@@ -44,11 +42,12 @@ from sparsefield.estimators.compiled_rows import (
 from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
 from sparsefield.estimators.queries import find_completion
 from sparsefield.estimators.training import check_parameters, read_groups, split_groups, train
+from sparsefield.induction import RULES
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.inference.gibbs import AIS
 from sparsefield.model import Field
 from sparsefield.model.label_field import condition_on_covariates
-from sparsefield.options import raise_problems
+from sparsefield.options import choice, problems_of, raise_problems
 
 
 class _LabelRows(NamedTuple):
@@ -59,10 +58,6 @@ class _LabelRows(NamedTuple):
     """Kind of the table that the user passed."""
     field: Field
     dataset: Dataset
-
-    @property
-    def table(self) -> Table:
-        return self.dataset.tables[0]
 
 
 @dataclass(kw_only=True, eq=False, repr=False, match_args=False)
@@ -135,29 +130,34 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
             raise DataError(f"Column {sorted(both)[0]!r} is in X and in y: take it out of X, or rename it.")
         weight = check_weights(sample_weight, source.n_rows)
         weight = weigh_classes(self.class_weight, labels, weight, self.kinds)
-        dataset: Any = (self._compile_sparse if source.kind == "sparse" else self._compile_dense)(
-            source, labels, weight
-        )
-        groups = read_groups(self, groups, source.n_rows)
-        yield TrainingData(self._with_label_penalty(dataset), source.kind, groups=groups)
+        sparse = source.kind == "sparse"
+        if sparse:
+            raise_problems(sparse_input_problems(self, labels))
+        kinds = self._label_kinds(labels, self.kinds if sparse else self._kinds(source))
+        ways: dict[str, Any] = {"symmetric": self.resolve("features").coding == "symmetric", "sample_weight": weight}
+        if sparse:
+            schema = learn_schema(labels, kinds=kinds, **ways).with_covariates(source.names)
+        else:
+            schema = learn_schema(JoinedColumns((labels, source)), observed=source.names, kinds=kinds, **ways)
+        dataset, groups = self._compile(source, labels, schema, weight), read_groups(self, groups, source.n_rows)
+        yield TrainingData(dataset, source.kind, groups=groups)
 
-    def _compile_dense(self, source: Source, labels: Source, weight: np.ndarray | None) -> Dataset:
-        joined, kinds = JoinedColumns((labels, source)), self._label_kinds(labels, self._kinds(source))
-        symmetric = self.resolve("features").coding == "symmetric"
-        schema = learn_schema(joined, observed=source.names, kinds=kinds, symmetric=symmetric, sample_weight=weight)
-        return Dataset.single(compile_table(joined, schema, sample_weight=weight))
-
-    def _compile_sparse(self, source: Source, labels: Source, weight: np.ndarray | None) -> Dataset:
-        raise_problems(sparse_input_problems(self, labels))
-        kinds = self._label_kinds(labels, self.kinds)
-        refuse_missing_labels(labels)
-        symmetric = self.resolve("features").coding == "symmetric"
-        schema = learn_schema(labels, kinds=kinds, symmetric=symmetric, sample_weight=weight)
-        table = compile_table(labels, schema, sample_weight=weight)
-        table = replace(table, sparse_covariates=SparseMatrix.of(source.native))
-        return Dataset.single(table, schema.with_covariates(source.names))
-
-    def _with_label_penalty(self, dataset: Dataset) -> Dataset:
+    def _compile(self, source: Source, labels: Source, schema: Schema, weight: np.ndarray | None) -> Dataset:
+        """Compile rows to learn from."""
+        if schema.has_sparse_covariates:
+            absent = {name: ~labels.column(name).present for name in labels.names}
+            incomplete = [name for name, missing in absent.items() if missing.any()]
+            if incomplete:
+                raise DataError(
+                    f"Label column {incomplete[0]!r} has missing values, first in row "
+                    f"{int(np.argmax(absent[incomplete[0]]))}: with a sparse X every label must be known. Leave these "
+                    "rows out, or pass X as a dense array or a frame."
+                )
+            table = compile_table(labels, schema.labels, sample_weight=weight)
+            table = replace(table, sparse_covariates=SparseMatrix.of(source.native))
+        else:
+            table = compile_table(JoinedColumns((labels, source)), schema, sample_weight=weight)
+        dataset = Dataset.single(table, schema)
         return replace(dataset, layout=replace(dataset.layout, target_factor=float(self.label_penalty)))
 
     def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
@@ -169,7 +169,11 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         labeled = {name: "nominal" for name in labels.names if not labels.order(name)}
         kinds = labeled | dict(kinds) if isinstance(kinds, Mapping) else labeled
         if self.single_output_ and labels.kind == "array" and kinds.get(labels.names[0]) == "nominal":
-            check_classes(labels.column(labels.names[0]))
+            column = labels.column(labels.names[0])
+            if column.values.dtype.kind == "f" and np.isinf(column.values).any():
+                raise DataError("Input y contains infinity or a value too large for dtype('float64').")
+            if column.values.dtype.kind == "f" and column.present.all():
+                check_classification_targets(column.values)  # continuous numbers
         return kinds
 
     def predict_proba(self, X: Any, *, known: Any = None) -> np.ndarray | list[np.ndarray]:
@@ -211,11 +215,15 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
             Labels that are known already, on which the others are conditioned: a frame with some or all of the label
             columns, or an array with all of them. None and NaN are labels that are not known.
         """
-        if decode not in ("marginal", "joint"):
-            raise ValueError(f"decode must be 'marginal' or 'joint', got {decode!r}.")
+        raise_problems(problems_of({"decode": decode}, {"decode": choice("marginal", "joint")}))
         rows = self._compile_rows(X, known)
-        picked = self._decode_joint(rows) if decode == "joint" else self._decode_marginals(rows)
-        for k, variable in enumerate(self.field_.schema.targets):
+        classes = [self.classes_] if self.single_output_ else self.classes_
+        targets, parts = self.field_.schema.targets, self._probabilities(rows, joint=decode == "joint")
+        picked = [
+            mean(variable, p) if variable.numeric else states[p.argmax(axis=1)]
+            for variable, states, p in zip(targets, classes, parts, strict=True)
+        ]
+        for k, variable in enumerate(targets):
             if variable.numeric and variable.name in rows.source.names:
                 column = rows.source.column(variable.name)
                 picked[k][column.present] = as_numbers(column)
@@ -224,26 +232,6 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         same = len({p.dtype for p in picked}) == 1
         return np.column_stack(picked if same else [p.astype(object) for p in picked])
 
-    def _decode_marginals(self, rows: _LabelRows) -> list[np.ndarray]:
-        """Return the most probable class of each label, or the mean of a number, (rows,) each."""
-        classes = [self.classes_] if self.single_output_ else self.classes_
-        return [
-            mean(variable, p) if variable.numeric else c[p.argmax(axis=1)]
-            for variable, c, p in zip(self.field_.schema.targets, classes, self._probabilities(rows), strict=True)
-        ]
-
-    def _decode_joint(self, rows: _LabelRows) -> list[np.ndarray]:
-        """Return the most probable combination of labels, (rows,) each."""
-        with threads_for(self, rows.dataset) as engine:
-            codes = find_completion(rows.field, rows.dataset, engine, MAX_CELLS).codes[0]
-        classes = [self.classes_] if self.single_output_ else self.classes_
-        return [
-            np.array(labels_of_codes(variable, code), dtype=np.float64)
-            if variable.numeric
-            else c[variable.position_of_code[code]]
-            for variable, c, code in zip(self.field_.schema.targets, classes, codes, strict=True)
-        ]
-
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows in which every label is predicted correctly; R^2 for a numeric label.
 
@@ -251,8 +239,23 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         together.
         """
         predicted = self.predict(X)
-        labels, weight = self._read_known_labels(y, len(predicted)), check_weights(sample_weight, len(predicted))
-        return mean_label_score(self.field_.schema, labels, predicted.reshape(len(predicted), -1), weight)
+        parts, weight = predicted.reshape(len(predicted), -1), check_weights(sample_weight, len(predicted))
+        labels = self._read_known_labels(y, len(predicted))
+        scores, right = [], []
+        for variable, answers in zip(self.field_.schema.targets, parts.T, strict=True):
+            column = labels.column(variable.name)
+            if not column.present.all():
+                raise DataError(f"Label column {variable.name!r} has missing values: score needs the label of all.")
+            if variable.numeric:
+                scores.append(r2_score(as_numbers(column), answers.astype(np.float64), sample_weight=weight))
+            else:
+                states, places = factorize(column)
+                truth = np.empty(len(states), dtype=object)
+                truth[:] = states
+                right.append(truth[places] == answers)
+        if right:
+            scores.append(np.average(np.all(right, axis=0), weights=weight))
+        return float(np.mean(scores))
 
     def log_likelihood(self, X: Any, y: Any, *, ais: AIS | None = None) -> np.ndarray:
         """Return the log-likelihood of the labels of each row, all together: see `MarkovField.log_likelihood`."""
@@ -287,7 +290,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         """Return rows whose labels are missing unless they are known."""
         check_is_fitted(self)
         source = self._read(X)
-        labels = None if known is None else read_known_labels(known, tuple(self.states_), source.n_rows)
+        labels = None if known is None else match_labels(known, tuple(self.states_), source.n_rows, "known")
         return self._join_labels(source, labels)
 
     def _join_labels(self, source: Source, labels: Source | None) -> _LabelRows:
@@ -303,32 +306,35 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
 
     def _infer_rows(self, rows: _LabelRows) -> Posterior:
         marginals = infer_missing(self, rows.dataset, rows.field).values[0]
-        return Posterior(rows.source, rows.table, marginals, rows.kind)
+        return Posterior(rows.source, rows.dataset.tables[0], marginals, rows.kind)
 
-    def _probabilities(self, rows: _LabelRows) -> list[np.ndarray]:
-        posterior = self._infer_rows(rows)
-        return [posterior.state_probabilities(variable.name) for variable in self.field_.schema.targets]
+    def _probabilities(self, rows: _LabelRows, *, joint: bool = False) -> list[np.ndarray]:
+        """Return the probabilities of the classes of each label; 1 for those of the most probable combination."""
+        targets = self.field_.schema.targets
+        if not joint:
+            posterior = self._infer_rows(rows)
+            return [posterior.state_probabilities(variable.name) for variable in targets]
+        with threads_for(self, rows.dataset) as engine:
+            codes = find_completion(rows.field, rows.dataset, engine, MAX_CELLS).codes[0]
+        return [np.eye(len(v.states))[v.position_of_code[code]] for v, code in zip(targets, codes, strict=True)]
 
     def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> Dataset:
-        source, schema = read_by_name(self, X), self.field_.schema
+        source = read_by_name(self, X)
         labels = self._read_known_labels(y, source.n_rows)
-        weight = check_weights(sample_weight, source.n_rows)
-        if schema.has_sparse_covariates:
-            refuse_missing_labels(labels)
-            table = compile_table(labels, schema.labels, sample_weight=weight)
-            table = replace(table, sparse_covariates=SparseMatrix.of(source.native))
-            return self._with_label_penalty(Dataset.single(table, schema))
-        table = compile_table(JoinedColumns((labels, source)), schema, sample_weight=weight)
-        return self._with_label_penalty(Dataset.single(table))
+        return self._compile(source, labels, self.field_.schema, check_weights(sample_weight, source.n_rows))
 
     def _read_known_labels(self, y: Any, n_rows: int) -> Source:
         if y is None:
             raise DataError(f"A {type(self).__name__} also needs labels: pass them as y=.")
-        return read_all_labels(y, tuple(self.states_), n_rows)
+        return match_labels(y, tuple(self.states_), n_rows, "y")
 
     def _set_outputs(self, *, single: bool) -> None:
         self.single_output_ = single
-        classes = [as_classes(variable.states) for variable in self.field_.schema.targets]
+        kinds = [{isinstance(state, str) for state in variable.states} for variable in self.field_.schema.targets]
+        classes = [  # NumPy would turn numbers beside text into text
+            np.array(variable.states, dtype=object if len(mixed) > 1 else None)
+            for variable, mixed in zip(self.field_.schema.targets, kinds, strict=True)
+        ]
         self.classes_ = classes[0] if single else classes
 
     def _extra(self) -> dict[str, Any]:
@@ -361,91 +367,38 @@ def read_labels(y: Any, taken: Collection[str] = (), what: str = "y") -> tuple[S
     return replace(labels, names=next(names for names in candidates if not set(names) & set(taken))), single
 
 
-def read_known_labels(known: Any, names: Sequence[str], n_rows: int) -> Source:
-    """Return the labels that are known when others are predicted, with the names of the labels of the fit.
+def match_labels(y: Any, names: Sequence[str], n_rows: int, what: str) -> Source:
+    """Return the labels of rows with the names that they had in the fit: of a frame by name, otherwise by position.
 
-    Parameters
-    ----------
-    known : frame with some of the label columns, by name; or an array, series or sparse matrix with all of them
-    names : the label columns of the fit
-    n_rows : number of rows that are predicted
+    Of ``known`` labels, a frame may have some; of ``y``, all are needed.
     """
-    labels, _ = read_labels(known, what="known")
-    if labels.n_rows != n_rows:
-        raise DataError(f"known= has {labels.n_rows:,} rows, and X has {n_rows:,}: pass a row of labels for each of X.")
-    if hasattr(known, "columns") or (hasattr(known, "to_frame") and known.name in names):
-        unknown = [name for name in labels.names if name not in names]
-        if unknown:
-            raise DataError(
-                f"known= has the column {unknown[0]!r}, which is no label of the fit; labels: {', '.join(names)}."
-            )
-        return labels
-    if len(labels.names) != len(names):
+    labels, _ = read_labels(y, what=what)
+    by_name = hasattr(y, "columns") or (what == "known" and hasattr(y, "to_frame") and y.name in names)
+    absent, unknown = sorted(set(names) - set(labels.names)), sorted(set(labels.names) - set(names))
+    parts = [
+        f"{words} {', '.join(map(repr, columns[:8]))}{', ...' if len(columns) > 8 else ''}"
+        for words, columns in (("lacks the label(s)", absent * (what == "y")), ("has the unknown column(s)", unknown))
+        if columns and by_name
+    ]
+    if parts:
         raise DataError(
-            f"known= has {len(labels.names):,} columns, and the fit had {len(names):,} labels: pass a column for each, "
-            "with None or NaN where it is not known, or a frame with the names of some labels."
+            f"{what}= {' and '.join(parts)}: a frame has the label columns of the fit by name: "
+            f"{', '.join(names[:20])}. Rename or drop columns, or pass an array, whose columns go by position."
         )
-    return replace(labels, names=tuple(names))
-
-
-def read_all_labels(y: Any, names: Sequence[str], n_rows: int) -> Source:
-    """Return a column for each label of the fit, of a frame by name, otherwise by position.
-
-    Parameters
-    ----------
-    y : frame, array, series or sparse matrix with all labels
-    names : the label columns of the fit
-    n_rows : number of rows of ``X``
-    """
-    labels, _ = read_labels(y)
-    if hasattr(y, "columns") and set(labels.names) != set(names):
-        absent, unknown = sorted(set(names) - set(labels.names)), sorted(set(labels.names) - set(names))
-        parts = [
-            f"{words} {', '.join(map(repr, columns[:8]))}{', ...' if len(columns) > 8 else ''}"
-            for words, columns in (("lacks the label(s)", absent), ("has the unknown column(s)", unknown))
-            if columns
-        ]
+    if labels.n_rows != n_rows or not (by_name or len(labels.names) == len(names)):
         raise DataError(
-            f"y {' and '.join(parts)}: a frame has the label columns of the fit by name. Rename or drop columns, or "
-            "pass an array, whose columns go by position."
+            f"{what}= has {labels.n_rows:,} row(s) and {len(labels.names):,} column(s), where X has {n_rows:,} row(s) "
+            f"and the fit had {len(names):,} label(s)."
         )
-    if len(labels.names) != len(names) or labels.n_rows != n_rows:
-        raise DataError(
-            f"y has {labels.n_rows} rows and {len(labels.names)} label column(s); {n_rows} and {len(names)} are needed."
-        )
-    return labels if set(labels.names) == set(names) else replace(labels, names=tuple(names))
-
-
-def check_classes(labels: RawColumn) -> None:
-    """Refuse continuous labels, with scikit-learn's message."""
-    values = labels.values
-    if values.dtype.kind != "f":
-        return
-    if np.isinf(values).any():
-        raise DataError("Input y contains infinity or a value too large for dtype('float64').")
-    if labels.present.all():
-        check_classification_targets(values)
-
-
-def as_classes(states: Sequence[Label]) -> np.ndarray:
-    """Return the classes as an array, of dtype object where NumPy would turn numbers into text."""
-    mixed = len({isinstance(state, str) for state in states}) > 1
-    return np.array(states, dtype=object if mixed else None)
+    return labels if by_name else replace(labels, names=tuple(names))
 
 
 def weigh_classes(
     class_weight: Any, labels: Source, sample_weight: np.ndarray | None, kinds: Any = "auto"
 ) -> np.ndarray | None:
-    """Return the weights of rows, (rows,), times those of the class of each row; rows without a label count once.
+    """Return the weights of rows, (rows,), times those of the class of each row: of one label, with its kinds.
 
-    Parameters
-    ----------
-    class_weight : "balanced", {class: weight}, or None
-        Classes that a dict leaves out have the weight 1. "balanced" gives all classes the same total weight,
-        that of rows included.
-    labels : one label column
-    sample_weight : (rows,) or None
-    kinds : the kinds of columns that are given
+    Rows without a label count once, and so do classes that a dict leaves out.
     """
     if class_weight is None:
         return sample_weight
@@ -481,60 +434,17 @@ def weigh_classes(
 
 def sparse_input_problems(estimator: Any, labels: Source) -> Iterator[str]:
     """Yield a sentence for each parameter, and for labels, that a fit to a sparse ``X`` does not take."""
-    rule = estimator.resolve("induction")
-    if (objective := estimator.resolve("objective").name) != "pl":
-        yield f"With a sparse X the objective is 'pl', not {objective!r}."
-    if estimator.refit == "ml":
-        yield "With a sparse X refit is False or True, not 'ml'."
-    if estimator.penalty != "l1":
-        yield f"With a sparse X the penalty is 'l1', not {estimator.penalty!r}."
-    if estimator.resolve("features").max_order > 2:
-        yield "With a sparse X features have two columns: max_order must be 2."
-    if rule.fixed_candidates:
-        yield f"With a sparse X features are found by a search: induction={rule.name!r} is for dense tables."
-    if estimator.resolve("solver").engine is not None:
-        yield "A sparse X is learned from on this machine: leave engine out."
+    searches = tuple(name for name, rule in RULES.items() if not rule.fixed_candidates)
+    for name, value, allowed in (
+        ("objective", estimator.resolve("objective").name, ("pl",)),
+        ("refit", estimator.refit, (False, True)),
+        ("penalty", estimator.penalty, ("l1",)),
+        ("max_order", estimator.resolve("features").max_order, (2,)),
+        ("induction", estimator.resolve("induction").name, searches),
+        ("engine", estimator.resolve("solver").engine, (None,)),
+    ):
+        if value not in allowed:
+            yield f"With a sparse X {name} is {' or '.join(map(repr, allowed))}, not {value!r}."
     for name in estimator.kinds if isinstance(estimator.kinds, Mapping) else ():
         if name not in labels.names:
             yield f"kinds= has {name!r}, which is no label: columns of a sparse X are numbers, used as they are."
-
-
-def refuse_missing_labels(labels: Source) -> None:
-    """Raise a DataError if labels are missing, which a fit to sparse covariates does not allow."""
-    absent = {name: ~labels.column(name).present for name in labels.names}
-    incomplete = [name for name, missing in absent.items() if missing.any()]
-    if incomplete:
-        more = f" (and {len(incomplete) - 1} other label columns)" if len(incomplete) > 1 else ""
-        raise DataError(
-            f"Label column {incomplete[0]!r}{more} has missing values, first in row "
-            f"{int(np.argmax(absent[incomplete[0]]))}: with a sparse X every label must be known. Leave these rows "
-            "out, or pass X as a dense array or a frame."
-        )
-
-
-def mean_label_score(
-    schema: Schema, labels: Source, predicted: np.ndarray, sample_weight: np.ndarray | None = None
-) -> float:
-    """Return the mean of the R^2 of numeric labels, and of the share of rows in which all other labels are right.
-
-    Parameters
-    ----------
-    schema : of the fitted field, whose targets are the labels
-    labels : the true labels, each of which is known
-    predicted : (rows, labels) classes, or numbers
-    sample_weight : (rows,) weights of the rows; None weights all alike
-    """
-    scores, right = [], []
-    for variable, answers in zip(schema.targets, predicted.T, strict=True):
-        column = labels.column(variable.name)
-        if not column.present.all():
-            raise DataError(f"Label column {variable.name!r} has missing values: score needs the label of every row.")
-        truth = np.asarray(column.values)
-        if variable.numeric:
-            numbers = truth.astype(np.float64), answers.astype(np.float64)
-            scores.append(r2_score(*numbers, sample_weight=sample_weight))
-        else:
-            right.append(truth == answers)
-    if right:
-        scores.append(np.average(np.all(right, axis=0), weights=sample_weight))
-    return float(np.mean(scores))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import sys
 import warnings
 from abc import abstractmethod
 from collections import ChainMap, defaultdict
@@ -49,8 +49,7 @@ from sparsefield.solver import SELECTIONS, Features, FitCallbacks, PathPoint, Se
 FEWEST_ROWS = 2
 """A fit to fewer rows is refused: one row says nothing about what varies."""
 
-NOT_SAVED = ("n_jobs", "verbose")
-"""Parameters that say where and how a fit ran, not what was learned."""
+LOG = logging.getLogger("sparsefield")
 
 
 @dataclass(frozen=True)
@@ -289,8 +288,8 @@ class FieldEstimator(FieldParameters, BaseEstimator):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one safetensors file, which `sparsefield.load` reads without running any code.
 
-        Times are left out, and so are ``n_jobs``, ``verbose`` and the ``engine``, ``callbacks`` and
-        ``checkpoint`` of the solver: the same fit on this machine always writes the same bytes.
+        Times, ``n_jobs`` and the ``engine``, ``callbacks`` and ``checkpoint`` of the solver are left out: the same fit
+        on this machine always writes the same bytes.
         """
         check_is_fitted(self)
         field = replace(self.field_, record=self.field_.record.without_timing())
@@ -322,23 +321,14 @@ class FieldEstimator(FieldParameters, BaseEstimator):
         """Compile a table with the schema of the fitted field, whatever its columns are for."""
         return Dataset.single(compile_table(self._with_learned_names(as_source(X)), self.field_.schema))
 
-    def _own_problems(self) -> list[str]:
-        """Return a sentence for each invalid parameter that other estimators do not have."""
-        return []
-
     def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
         """Yield a sentence for each pair of parameters that only this estimator excludes; ``parts`` are its objects."""
         yield from ()
 
     def _callbacks(self) -> FitCallbacks:
-        """Return the listeners of the fit; with ``verbose``, events that have none are printed."""
+        """Return the listeners of the fit; events that have none are logged."""
         callbacks = self.resolve("solver").callbacks or FitCallbacks()
-        if not self.verbose:
-            return callbacks
-        return FitCallbacks(
-            on_iteration=callbacks.on_iteration or _print_iteration,
-            on_path_point=callbacks.on_path_point or _print_path_point,
-        )
+        return FitCallbacks(callbacks.on_iteration or _log_iteration, callbacks.on_path_point or _log_path_point)
 
     def _read_states(self) -> dict[str, Any]:
         return states_of(self.field_.schema)
@@ -410,7 +400,7 @@ class FieldEstimator(FieldParameters, BaseEstimator):
 
     def _plain_params(self) -> dict[str, Any]:
         """Return the parameters that a saved file has, as values that JSON can express."""
-        params = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_SAVED}
+        params = {name: value for name, value in self.get_params(deep=False).items() if name != "n_jobs"}
         params["solver"] = solver_without_checkpoint(self)
         # The state of a generator is no seed: a loaded field draws new numbers.
         if not isinstance(self.random_state, Integral):
@@ -449,17 +439,15 @@ def solver_without_checkpoint(estimator: FieldEstimator) -> Solver | None:
     return None if solver == Solver() else solver
 
 
-def _print_iteration(record: IterationRecord) -> None:
-    print(
-        f"{record.iteration:5d}  {record.phase:<8}  objective {record.objective:14.4f}  "
-        f"features {record.active:7,d} of {record.features:7,d}  {record.seconds:7.1f} s",
-        file=sys.stderr,
-    )
+def _log_iteration(record: IterationRecord) -> None:
+    LOG.info(
+        "step %d (%s): objective %.4f, %d of %d features have weights, %.1f s",
+        record.iteration, record.phase, record.objective, record.active, record.features, record.seconds,
+    )  # fmt: skip
 
 
-def _print_path_point(point: PathPoint) -> None:
-    features = len(point.field.features)
-    print(f"l1 {point.l1:10.4g}  features {features:7,d}  score {point.score:14.4f}", file=sys.stderr)
+def _log_path_point(point: PathPoint) -> None:
+    LOG.info("l1 %.4g: %d features, score %.4f", point.l1, len(point.field.features), point.score)
 
 
 def _nan_if_none(value: float | None) -> float:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -42,22 +41,22 @@ from sparsefield.estimators.compiled_rows import (
     threads_for,
 )
 from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData, as_seed, column_names
-from sparsefield.estimators.latent_start import latent_problems, latent_training_data, with_shares
+from sparsefield.estimators.latent_start import latent_training_data, with_shares
 from sparsefield.estimators.queries import (
     QUERY_CHAINS,
     Probability,
     draw_rows,
     event_probability,
     find_completion,
-    marginal_probabilities,
+    row_of,
 )
 from sparsefield.estimators.training import check_parameters, read_groups, split_groups, train
-from sparsefield.inference import Gibbs
+from sparsefield.inference import Gibbs, state_probabilities
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.inference.gibbs import AIS
 from sparsefield.model import Field, FitRecord
 from sparsefield.model.model_file import check_field
-from sparsefield.options import problems_of, raise_problems
+from sparsefield.options import MAX_INTEGER, problems_of, raise_problems, whole
 from sparsefield.parameters import BURN_IN, THIN
 from sparsefield.solver import HeldOut
 from sparsefield.solver.folds import held_out_refusal
@@ -72,59 +71,67 @@ class MarkovField(TransformerMixin, FieldEstimator):
     answers queries about one row. What else one asks of a fitted field is a function of it, such as
     `sparsefield.impute`, `sparsefield.confidence_intervals` or `sparsefield.plot_network`.
 
+    Most tables need none of the parameters, or the first five. ``l1="auto"`` takes ten and more fits: in pipelines and
+    loops, fix it once by ``MarkovField(l1=field.l1_)``.
+
     Parameters
     ----------
-    induction : {"cfi", "cfi-paper", "grafting", "ideal-parent", "full"} or an induction rule, default="cfi"
-        Rule that adds features: contrastive feature induction, `CFI`; Algorithm 1 as the paper prints it, `PaperCFI`,
-        which differs where biases are penalized; exact gradients of all candidates, `Grafting`; the cosine of
-        signal and error, `IdealParent`; every candidate at once, `FullL1`. A rule with options is an object, such as
-        ``CFI(threshold=0.2, batch_size="auto", steps_per_batch="auto")``; ``FixedGraph(edges=[("a", "b")])`` has a
-        fixed structure.
-    objective : {"pl", "cd", "ml", "bethe"}, default="pl"
-        Pseudo-likelihood; mean-field contrastive divergence as in the paper; or the exact log-likelihood, which sums
-        missing cells out. "ml" selects features by exact gradients where the joint distribution of all targets is
-        tractable, and by pseudo-likelihood otherwise. Connected components that are too wide keep the weights of the
-        pseudo-likelihood, with a warning, and ``field_.record.likelihood`` names their columns. "bethe" approximates
-        the log-likelihood of fields of any width by belief propagation (the Bethe likelihood), for small tables.
-    l1 : float or "auto", default="auto"
-    l2 : float, default=1.0
-        Penalties ``l1 |theta| + l2 |theta|^2 / 2`` beside a loss that is a *sum* over rows: a larger table needs a
-        larger l1 for the same effect. "auto" selects l1 on a regularization path, see ``selection``.
-    penalty : {"l1", "group"}, default="l1"
-        "group" selects edges instead of single features: all features of two columns have weights, or none. An edge has
-        the penalty l1 x the square root of its degrees of freedom x the norm of its weights.
-    selection : {"heldout", "ebic"}, `HeldOut` or `EBIC`, default="heldout"
-        Criterion by which ``l1="auto"`` selects a field on the path: "heldout" takes the best score in a
-        cross-validation over rows; "ebic" takes the best extended Bayesian information criterion, which selects fewer
-        features: for networks rather than for predictions.
-    refit : bool or "ml", default=False
-        Estimate the selected features again without L1, which removes its shrinkage; with "ebic", features whose
-        weight the data do not support are dropped, unless the table is sparse. "ml" does so by the exact likelihood,
-        where components are narrow. ``objective_`` and ``kkt_violation_`` describe the field before the refit;
-        ``converged_`` is False also where a refit by "ml" did not converge.
-    features : `Features` or None, default=None
-        Which features are candidates: ``Features(max_order=3)`` has conjunctions of three columns (Eq. 14),
-        ``Features(coding="reference")`` the paper's coding of nominal columns, ``Features(penalize_biases=True)`` its
-        penalty of biases. None is ``Features()``.
+    kinds : "auto" or {column: kind}, default="auto"
+        Kinds of columns, by name or position: "nominal", "ordinal", "numeric", or a list of all labels in ascending
+        order, which is an ordinal column with that order. Kinds that are not given are found out: columns of numbers
+        with fractions, or with more than ten different whole numbers, and dates are numeric; ordered categoricals,
+        and columns of three to ten different whole numbers, are ordinal; all others are nominal. A numeric column
+        whose values are very skewed enters features with normal quantiles of its ranks; "normal-scores" is numeric
+        and always does this, "linear-scores" is numeric and never does it.
     missing : {"auto", "em", "mean-field", "bp", "exact", "gibbs"}, `EM` or an inference method, default="auto"
         How missing cells are treated in learning. "em" averages over completions of incomplete rows (Monte Carlo EM),
         which estimates the field consistently if cells are missing at random. An inference method puts its beliefs in
         the place of missing cells, as in the paper; weights are too large then where much is missing. "auto" is "em"
         for ``objective="pl"`` and "mean-field" for "cd"; "ml" sums missing cells out, exactly, with "em" only where it
         cannot. ``EM(max_error=0.05)`` is more exact.
+    observed : columns, by name or position, default=None
+        Columns that are conditioned on and never predicted. ``fit(X, observed=...)`` takes precedence.
+    l1 : float or "auto", default="auto"
+        Strength of the penalty ``l1 |theta|``, which leaves features out, beside a loss that is a *sum* over rows: a
+        larger table needs a larger l1 for the same effect. "auto" selects it on a regularization path.
+    selection : {"heldout", "ebic"}, `HeldOut` or `EBIC`, default="heldout"
+        Criterion of ``l1="auto"``: "heldout" takes the sparsest field whose score in a cross-validation over rows is
+        within half a standard error of the best; "ebic" takes the best extended Bayesian information criterion, which
+        selects fewer features: for networks rather than for predictions.
     inference : {"auto", "mean-field", "bp", "exact", "gibbs"} or an inference method, default="auto"
         How missing cells are inferred in predictions: "auto" is exact where missing cells are few or depend narrowly on
         each other, elsewhere belief propagation where Gibbs sampling confirms it, else Gibbs sampling; mean field;
         belief propagation, exact where missing cells form a tree; variable elimination, refused where the treewidth is
-        too large; Gibbs sampling. A method with options is an object: `AutomaticInference`, `MeanField`,
-        `BeliefPropagation`, `ExactInference`, `Gibbs`.
-    kinds : "auto" or {column: kind}, default="auto"
-        Kinds of columns, by name or position: "nominal", "ordinal", "numeric", or a list of all labels in ascending
-        order, which is an ordinal column with that order. A numeric column whose values are very skewed enters
-        features with normal quantiles of its ranks; "normal-scores" is numeric and always does this, "linear-scores" is
-        numeric and never does it. Kinds that are not given are found out: columns of numbers
-        with fractions, or with more than ten different whole numbers, and dates are numeric; ordered categoricals,
-        and columns of three to ten different whole numbers, are ordinal; all others are nominal.
+        too large; Gibbs sampling. A method with options is an object, such as ``Gibbs(sweeps=1000)``.
+    refit : bool or "ml", default=False
+        Estimate the selected features again without L1, which removes its shrinkage; with "ebic", features whose
+        weight the data do not support are dropped, unless the table is sparse. "ml" does so by the exact likelihood,
+        where components are narrow. ``objective_`` and ``kkt_violation_`` describe the field before the refit;
+        ``converged_`` is False also where a refit by "ml" did not converge.
+    l2 : float, default=1.0
+        Strength of the penalty ``l2 |theta|^2 / 2``, which shrinks large weights.
+    penalty : {"l1", "group"}, default="l1"
+        "group" selects edges instead of single features: all features of two columns have weights, or none. An edge has
+        the penalty l1 x the square root of its degrees of freedom x the norm of its weights.
+    features : `Features` or None, default=None
+        Which features are candidates: ``Features(max_order=3)`` has conjunctions of three columns (Eq. 14),
+        ``Features(coding="reference")`` the paper's coding of nominal columns, ``Features(penalize_biases=True)`` its
+        penalty of biases. None is ``Features()``.
+    latent : {name: number of states} or None, default=None
+        Latent variables, such as ``{"topic": 8}``, on which the columns depend. `predict_proba` returns their
+        probabilities. ``random_state`` determines the start, and with it the local optimum. The table is stored densely
+        then, and features have two columns.
+    induction : {"cfi", "cfi-paper", "grafting", "ideal-parent", "full"} or an induction rule, default="cfi"
+        Rule that adds features: contrastive feature induction, `CFI`; Algorithm 1 as the paper prints it, `PaperCFI`;
+        exact gradients of all candidates, `Grafting`; the cosine of signal and error, `IdealParent`; every candidate at
+        once, `FullL1`. A rule with options is an object, such as ``CFI(threshold=0.2, batch_size="auto")``;
+        ``FixedGraph(edges=[("a", "b")])`` has a fixed structure.
+    objective : {"pl", "cd", "ml", "bethe"}, default="pl"
+        Pseudo-likelihood; mean-field contrastive divergence as in the paper; or the exact log-likelihood, which sums
+        missing cells out. "ml" selects features by exact gradients where the joint distribution of all targets is
+        tractable, and by pseudo-likelihood otherwise. Connected components that are too wide keep the weights of the
+        pseudo-likelihood, with a warning, and ``field_.record.likelihood`` names their columns. "bethe" approximates
+        the log-likelihood of fields of any width by belief propagation (the Bethe likelihood), for small tables.
     solver : `Solver` or None, default=None
         Tolerances, iteration limit, certificate, checkpoints, callbacks and the cluster of a fit; None is ``Solver()``.
     n_jobs : int or None, default=None
@@ -132,14 +139,6 @@ class MarkovField(TransformerMixin, FieldEstimator):
     random_state : int, numpy.random.RandomState or None, default=None
         Seed of `sample`, of the cells that ``l1="auto"`` holds out, and of the start of latent variables. With None,
         `sample` draws other rows each time, and fits use a fixed seed.
-    verbose : int, default=0
-        1 prints a line per iteration.
-    latent : {name: number of states} or None, default=None
-        Latent variables, such as ``{"topic": 8}``, on which the columns depend. `predict_proba` returns their
-        probabilities. ``random_state`` determines the start, and with it the local optimum. The table is stored densely
-        then, and features have two columns.
-    observed : columns, by name or position, default=None
-        Columns that are conditioned on and never predicted. ``fit(X, observed=...)`` takes precedence.
 
     Notes
     -----
@@ -148,6 +147,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
     outermost level. A constant column is allowed and has no features. A column without any value is refused, and so is
     a nominal or ordinal one with nearly as many values as rows. A missing value of an observed column is replaced by
     the column's mean, with a warning if there are many.
+
+    Each step of a fit is logged at the level INFO to the logger "sparsefield".
 
     Examples
     --------
@@ -284,33 +285,25 @@ class MarkovField(TransformerMixin, FieldEstimator):
             del parts  # otherwise the rows as they came stay in memory beside the blocks made from them
             yield TrainingData(dataset, source.kind, engine)
 
-    def _own_problems(self) -> list[str]:
-        return latent_problems(self.latent)
-
     def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
-        if self.latent and (order := parts["features"].max_order) > 2:
+        if not self.latent:
+            return
+        if (order := parts["features"].max_order) > 2:
             yield f"latent variables have features of two columns only: max_order is {order}."
-        if self.latent and self.refit:
+        if self.refit:
             yield (
                 f"refit={self.refit!r} is not possible with latent variables: without L1 their weights are not "
                 "determined."
             )
-        if self.latent and (objective := parts["objective"].name) in ("ml", "bethe"):
+        if (objective := parts["objective"].name) in ("ml", "bethe"):
             yield f"objective={objective!r} has no latent variables: use objective='pl'."
 
     @classmethod
     def from_field(cls, field: Field, *, kind: str | None = None, **params: Any) -> MarkovField:
-        """Return an estimator for a field that was given, not learned.
+        """Return an estimator for a field over one table that was given, not learned; ``params`` are its parameters.
 
-        Parameters
-        ----------
-        field : Field
-            Over one table.
-        kind : "array" or the name of a frame library, such as "pandas"
-            Kind of table that the field counts as learned from. `sample` returns that kind; polars for "array". None
-            is "array" if the columns are named x0, x1, ..., as those of arrays are, and else "polars".
-        **params
-            Parameters of the estimator.
+        It counts as learned from a ``kind`` of table, "array" or the name of a frame library, which `sample` returns.
+        None is "array" if the columns are named x0, x1, ..., as those of arrays are, and else "polars".
         """
         if len(field.layout.schemas) != 1:
             raise DataError(f"A {cls.__name__} is a field over one table; this one is over linked tables.")
@@ -377,13 +370,8 @@ class MarkovField(TransformerMixin, FieldEstimator):
         Missing cells are summed out, and covariates are conditioned on. Unlike `score`, which predicts each cell from
         all others, this is the logarithm of one joint probability. It is exact where connected components of columns
         are narrow; elsewhere partition functions are estimated by annealed importance sampling, with a warning that
-        has the standard error. A number with more values than levels has a density per standard deviation.
-
-        Parameters
-        ----------
-        X : rows
-        ais : AIS, optional
-            Options of annealed importance sampling, such as ``AIS(chains=256, steps=5000)``.
+        has the standard error; ``ais=AIS(chains=256, steps=5000)`` lowers it. A number with more values than levels
+        has a density per standard deviation.
 
         Examples
         --------
@@ -400,14 +388,9 @@ class MarkovField(TransformerMixin, FieldEstimator):
         """Return ``X`` with the missing cells of each row in their most probable *joint* state (MAP inference).
 
         `transform` takes the most probable state of each missing cell separately; jointly, these states may be less
-        probable, or even contradict each other.
-
-        Parameters
-        ----------
-        X : table with missing values
-        max_cells : int
-            Largest table of variable elimination. Rows that need no larger one get an exact completion. For others,
-            max-product belief propagation, then simulated annealing with 20 restarts, searches for it, with a warning.
+        probable, or even contradict each other. Rows for which variable elimination needs no table of more than
+        ``max_cells`` get an exact completion. For others, max-product belief propagation, then simulated annealing with
+        20 restarts, searches for it, with a warning.
         """
         raise_problems(problems_of({"max_cells": max_cells}))
         if sp.issparse(X):
@@ -460,19 +443,20 @@ class MarkovField(TransformerMixin, FieldEstimator):
         """
         check_is_fitted(self)
         raise_problems(problems_of({"max_cells": max_cells}))
+        if gibbs is not None and not isinstance(gibbs, Gibbs):
+            raise ValueError(f"gibbs must be None or a Gibbs such as Gibbs(sweeps=10_000), got {gibbs!r}.")
         return event_probability(self.field_, event, given, max_cells, gibbs or QUERY_CHAINS)
 
-    def marginals(
-        self, given: Mapping[Any, Any] | None = None, *, max_cells: int = MAX_CELLS, gibbs: Gibbs | None = None
-    ) -> dict[str, np.ndarray]:
+    def marginals(self, given: Mapping[Any, Any] | None = None) -> dict[str, np.ndarray]:
         """Return {column: probabilities of its states, as in ``states_``} for a row of which only ``given`` is known.
 
-        The probabilities are exact if elimination needs no table of more than ``max_cells``; otherwise Gibbs sampling
-        estimates them, and a warning gives the largest standard error. Parameters are those of `probability`.
+        They are inferred by ``inference``; ``given`` is that of `probability`.
         """
         check_is_fitted(self)
-        raise_problems(problems_of({"max_cells": max_cells}))
-        return marginal_probabilities(self.field_, given, max_cells, gibbs or QUERY_CHAINS)
+        dataset, schema = row_of(self.field_.schema, given), self.field_.schema
+        (beliefs,) = infer_missing(self, dataset).values
+        number = {variable.name: k for k, variable in enumerate(schema.targets)}
+        return {name: state_probabilities(schema, number[name], beliefs)[0] for name in schema.order if name in number}
 
     def sample(
         self,
@@ -501,13 +485,11 @@ class MarkovField(TransformerMixin, FieldEstimator):
         progress : function that is called from time to time with the number of sweeps done and their total number
         """
         check_is_fitted(self)
-        for name, value in {"n": n, "chains": chains, "burn_in": burn_in, "thin": thin}.items():
-            if value is not None and (isinstance(value, bool) or not isinstance(value, Integral) or value < 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        counts = {"n": n, "chains": n if chains is None else chains, "burn_in": burn_in, "thin": thin}
+        raise_problems(problems_of(counts, dict.fromkeys(counts, whole(1, MAX_INTEGER))))
         seed = as_seed(self.random_state if random_state is None else random_state)
         source = None if given is None else self._read(given)
-        ways: dict[str, Any] = {"burn_in": burn_in, "chains": chains, "thin": thin, "seed": seed}
-        return draw_rows(self, n, source, **ways, progress=progress)
+        return draw_rows(self, source, **counts, seed=seed, progress=progress)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns that `transform` returns: those of the input."""
@@ -547,6 +529,8 @@ def _name_columns(source: Source, columns: Any) -> Source:
         return source
     if source.kind not in ("array", "sparse"):
         raise DataError("columns= has names for an array or a sparse matrix; X is a frame, whose columns have names.")
+    if not isinstance(columns, Iterable) or isinstance(columns, (str, bytes)):
+        raise DataError(f"columns is {columns!r}; it must be a list of names.")
     names = tuple(str(name) for name in columns)
     if len(names) != len(source.names):
         raise DataError(f"columns= has {len(names):,} names, but X has {len(source.names):,} columns.")

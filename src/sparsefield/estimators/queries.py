@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
@@ -24,10 +25,10 @@ from sparsefield.estimators.compiled_rows import threads_for
 from sparsefield.estimators.field_estimator import FieldEstimator
 from sparsefield.inference import Gibbs, draw
 from sparsefield.inference.automatic import MAPResult, complete
-from sparsefield.inference.elimination import batches_by_shape, exact_logits, log_partition
+from sparsefield.inference.elimination import batches_by_shape, log_partition
 from sparsefield.inference.factor_graph import FactorGraph, build_factors
 from sparsefield.inference.gibbs import ChainMeans, run_chains
-from sparsefield.inference.missing_problem import compile_problem, independent_groups
+from sparsefield.inference.missing_problem import compile_problem
 from sparsefield.kernels.gibbs_chains import Event
 from sparsefield.model import Field
 
@@ -70,15 +71,7 @@ def find_completion(field: Field, dataset: Dataset, engine: Engine, max_cells: i
 
 
 def draw_rows(
-    estimator: FieldEstimator,
-    n: int,
-    source: Source | None,
-    *,
-    burn_in: int,
-    chains: int | None,
-    thin: int,
-    seed: int | None,
-    progress: Callable[[int, int], None] | None = None,
+    estimator: FieldEstimator, source: Source | None, n: int, burn_in: int, chains: int, thin: int, **options: Any
 ) -> Frame:
     """Return ``n`` rows, or ``n`` for each row of the source with its missing cells drawn: see `MarkovField.sample`."""
     field, schema = estimator.field_, estimator.field_.schema
@@ -91,21 +84,20 @@ def draw_rows(
     if source is None and schema.observed:
         names = _join(variable.name for variable in schema.observed)
         raise DataError(f"The field is conditioned on observed columns ({names}): pass them as given=.")
-    chains = n if chains is None else min(chains, n)
+    chains = min(chains, n)
     names = tuple(variable.name for variable in schema.targets)
     empty = Source(names, 1, "array", np.full((1, len(names)), np.nan))
     dataset = Dataset.single(compile_table(source or empty, schema, repeat=chains))
     length = -(-n // chains)
     with threads_for(estimator, dataset) as engine:
-        (codes,) = draw(
-            field, dataset, count=length, sweeps=burn_in, thin=thin, seed=seed, engine=engine, progress=progress
-        )
+        (codes,) = draw(field, dataset, count=length, sweeps=burn_in, thin=thin, engine=engine, **options)
     # (draws, targets, rows of given x chains) to (targets, rows of given x n), chain after chain. The first chains
     # contribute one row more if n is no multiple of their number.
     chain, number = np.divmod(np.arange(chains * length), length)
     contributed = number < n // chains + (chain < n % chains)
     codes = np.moveaxis(codes, 0, 2).reshape(codes.shape[1], -1, chains * length)[:, :, contributed]
-    columns: dict[str, Any] = drawn_columns(schema, codes.reshape(len(codes), -1), np.random.SeedSequence(seed))
+    seeds = np.random.SeedSequence(options["seed"])
+    columns: dict[str, Any] = drawn_columns(schema, codes.reshape(len(codes), -1), seeds)
     for variable in schema.targets:
         labels, known = columns[variable.name], None
         if source is not None and variable.numeric and variable.name in source.names:
@@ -124,71 +116,31 @@ def draw_rows(
     return make_frame(columns, estimator.kind_)
 
 
-class _RowGraph(NamedTuple):
-    """One row as a factor graph over its missing cells."""
-
-    graph: FactorGraph
-    cell_of_target: dict[int, int]
-    """{number of a target that is missing: its cell in the graph}."""
-    codes: np.ndarray
-    """(targets,): -1 for a missing cell."""
-    component_of_cell: np.ndarray
-
-
 def event_probability(
     field: Field, event: Mapping[Any, Any], given: Mapping[Any, Any] | None, max_cells: int, gibbs: Gibbs
 ) -> Probability:
     """Return P(event | given), the product over the connected components that the event involves."""
-    parts = _read_event(field.schema, event)
-    known = _known_values(field.schema, {} if given is None else given)
-    row = _build_row_graph(field, given)
-    by_component: dict[int, dict[int, np.ndarray]] = {}
-    for target, part in parts.items():
-        observed = row.codes[target] >= 0
-        if not (part.contains(known[field.schema.targets[target].name]) if observed else part.shares.any()):
-            return Probability(0.0, "exact", 0.0)
-        if not observed:
-            cell = row.cell_of_target[target]
-            by_component.setdefault(int(row.component_of_cell[cell]), {})[cell] = part.shares
-    factors = [_shared_probability(row.graph, k, cells, max_cells, gibbs) for k, cells in by_component.items()]
+    parts, known = _read_event(field.schema, event), _known_values(field.schema, {} if given is None else given)
+    dataset = row_of(field.schema, given)
+    (block,) = dataset.tables[0].blocks
+    missing = {target: part.shares for target, part in parts.items() if block.codes[target, 0] < 0}
+    seen = {target: known[field.schema.targets[target].name] for target in parts.keys() - missing.keys()}
+    if not all(parts[target].contains(value) for target, value in seen.items()):
+        return Probability(0.0, "exact", 0.0)
+    if not missing:
+        return Probability(1.0, "exact", 0.0)
+    compiled = compile_problem(dataset, field.graphs, [(0, block)])
+    graph = build_factors(compiled.problem, field.theta)
+    by_component: dict[int, dict[int, np.ndarray]] = defaultdict(dict)
+    for cell, target in enumerate(compiled.missing_cells[1].tolist()):
+        if target in missing:
+            by_component[int(graph.component_of_cell[cell])][cell] = missing[target]
+    factors = [_shared_probability(graph, k, cells, max_cells, gibbs) for k, cells in by_component.items()]
     values, errors = np.array([p.value for p in factors]), np.array([p.error for p in factors])
     others = [np.prod(np.delete(values, k)) for k in range(len(values))]
     error = float(np.linalg.norm(errors * others))
     sampled = any(factor.method == "gibbs" for factor in factors)
     return Probability(float(np.prod(values)), "gibbs" if sampled else "exact", error)
-
-
-def marginal_probabilities(
-    field: Field, given: Mapping[Any, Any] | None, max_cells: int, gibbs: Gibbs
-) -> dict[str, np.ndarray]:
-    """Return {column: probabilities of its states} of a row of which only ``given`` is known."""
-    row = _build_row_graph(field, given)
-    graph = row.graph
-    batches = batches_by_shape(graph, max_cells)
-    beliefs = graph.normalize(exact_logits(graph, [batch for batch in batches if batch.plan.feasible]))
-    wide = [row.component_of_cell[batch.missing_cells[:, 0]] for batch in batches if not batch.plan.feasible]
-    if wide:
-        means = run_chains(graph, gibbs, components=np.concatenate(wide))
-        drawn = np.isfinite(means.value)
-        beliefs[drawn] = means.value[drawn]
-        _warn_of_chains(means, gibbs)
-        warnings.warn(
-            "Columns depend on each other too widely for exact marginals: those of some are means over Gibbs chains, "
-            f"with standard errors up to {np.nanmax(means.error):.2g}. Raise max_cells for exact ones, or sweeps: "
-            "gibbs=Gibbs(sweeps=...).",
-            EstimateWarning,
-            stacklevel=3,
-        )
-    answers = {}
-    for v, variable in enumerate(field.schema.targets):
-        states = np.zeros(len(variable.states))
-        if row.codes[v] >= 0:
-            states[variable.position_of_code[row.codes[v]]] = 1.0
-        else:
-            first = graph.offsets[row.cell_of_target[v]]
-            states[variable.position_of_code] = beliefs[first : first + len(states)]
-        answers[variable.name] = states
-    return {name: answers[name] for name in field.schema.order if name in answers}
 
 
 def _shared_probability(
@@ -242,27 +194,9 @@ def _warn_of_chains(means: ChainMeans, gibbs: Gibbs) -> None:
         )
 
 
-def _build_row_graph(field: Field, given: Mapping[Any, Any] | None) -> _RowGraph:
-    table = compile_table(_make_row(field.schema, {} if given is None else given), field.schema)
-    dataset, (block,) = Dataset.single(table), table.blocks
-    if independent_groups(dataset, [[block]]):
-        compiled = compile_problem(dataset, field.graphs, [(0, block)])
-        graph, targets = build_factors(compiled.problem, field.theta), compiled.missing_cells[1].tolist()
-    else:
-        graph, targets = _empty_graph(), []
-    return _RowGraph(graph, {v: cell for cell, v in enumerate(targets)}, block.codes[:, 0], graph.component_of_cell)
-
-
-def _empty_graph() -> FactorGraph:
-    nothing, start = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
-    numbers, keys = np.empty(0), np.empty(0, dtype=np.uint64)
-    return FactorGraph(start, numbers, start, nothing, nothing, nothing, start, numbers, start, start, nothing, start,
-                       nothing, start, nothing, keys)  # fmt: skip
-
-
-def _make_row(schema: Schema, given: Mapping[Any, Any]) -> Any:
+def row_of(schema: Schema, given: Mapping[Any, Any] | None) -> Dataset:
     """Return a row with the given cells, in which all others are missing."""
-    cells = _known_values(schema, given)
+    cells = _known_values(schema, {} if given is None else given)
     absent = [variable.name for variable in schema.observed if variable.name not in cells]
     if absent:
         raise DataError(
@@ -281,23 +215,19 @@ def _make_row(schema: Schema, given: Mapping[Any, Any]) -> Any:
         else:
             value = variable.states[int(variable.position_of_code[_code(variable, value, "given")])]
         row[0, schema.index_of_name[name]] = value
-    return replace(as_source(row), names=tuple(names))
+    return Dataset.single(compile_table(replace(as_source(row), names=tuple(names)), schema))
 
 
 def _known_values(schema: Schema, given: Mapping[Any, Any]) -> dict[str, Any]:
     """Return {column: value}, where dates are numbers of days; None for unknown values."""
-    _require_mapping("given", given, "{column: state}")
+    if not isinstance(given, Mapping):
+        raise DataError(f"given is a {type(given).__name__}; it must be {{column: state}}.")
     values = {}
     for column, value in given.items():
         name = _name(schema, column, "given")
         variable = schema.variables[schema.index_of_name[name]]
         values[name] = None if is_missing(value) else _undated(variable, value, "given")
     return values
-
-
-def _require_mapping(what: str, given: Any, form: str) -> None:
-    if not isinstance(given, Mapping):
-        raise DataError(f"{what} is a {type(given).__name__}; it must be {form}.")
 
 
 def _undated(variable: Variable, value: Any, what: str) -> Any:
@@ -316,9 +246,9 @@ class _EventPart(NamedTuple):
 
 def _read_event(schema: Schema, event: Mapping[Any, Any]) -> dict[int, _EventPart]:
     """Return {number of a target: what the event says about it}."""
-    _require_mapping("event", event, "{column: state}")
-    if not event:
-        raise DataError("The event names no column: event={column: state}, or {column: [state, ...]}.")
+    if not isinstance(event, Mapping) or not event:
+        problem = "names no column" if isinstance(event, Mapping) else f"is a {type(event).__name__}"
+        raise DataError(f"event {problem}; it must be {{column: state}}, or {{column: [state, ...]}}.")
     parts = {}
     for column, states in event.items():
         name = _name(schema, column, "event")

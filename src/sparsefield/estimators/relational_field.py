@@ -98,29 +98,12 @@ class RelationalField(FieldEstimator):
     templates: Sequence[Any] | None = None
 
     def fit(
-        self,
-        data: Relational,
-        y: Any = None,
-        *,
-        states: Mapping[str, Mapping[str, Sequence[Label]]] | None = None,
-        groups: Any = None,
+        self, data: Relational, y: Any = None, *, states: Mapping[str, Mapping[str, Sequence[Label]]] | None = None
     ) -> RelationalField:
-        """Learn the field.
+        """Learn the field; linked rows belong together, so that ``l1="auto"`` holds out single cells, not rows.
 
-        Parameters
-        ----------
-        data : Relational
-        y : ignored
-        states : {table: {column: its states}}
-            States that exist although the tables may have no example of them.
-        groups : refused
-            Linked rows belong together already. ``l1="auto"`` holds out single cells, not rows.
+        ``states``, {table: {column: its states}}, exist although the tables may have no example of them.
         """
-        if groups is not None:
-            raise DataError(
-                "groups= is for one table: linked rows belong together already, and l1='auto' holds out cells of them, "
-                "not rows. Leave groups out."
-            )
         check_parameters(self)
         with self._open_training_data(data, states=states) as training:
             train(self, training)

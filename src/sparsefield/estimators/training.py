@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -22,9 +22,11 @@ from sparsefield import config
 from sparsefield.compute import Engine, Threads
 from sparsefield.compute.torch_engine import is_device, open_engine
 from sparsefield.data import Dataset, as_array, as_source, deduplicate_rows
+from sparsefield.data.labels import factorize
 from sparsefield.errors import DataError, interrupts_as_such
 from sparsefield.estimators.compiled_rows import threads_for
 from sparsefield.estimators.field_estimator import PARTS, FieldEstimator, TrainingData, as_seed
+from sparsefield.estimators.latent_start import latent_problems
 from sparsefield.model import FitRecord
 from sparsefield.model.fit_record import LikelihoodRecord
 from sparsefield.objectives import EM, BetheEvaluator, LikelihoodEvaluator, Objective
@@ -60,7 +62,8 @@ MIN_REFIT_L2 = 0.01
 def check_parameters(estimator: FieldEstimator) -> None:
     """Refuse invalid parameters, all at once, before any work is done."""
     parts, problems = resolve_parts(PARTS, estimator.resolve)
-    raise_problems([*problems_of(estimator.get_params(deep=False)), *problems, *estimator._own_problems()])
+    params = estimator.get_params(deep=False)
+    raise_problems([*problems_of(params), *problems, *latent_problems(params.get("latent"))])
     raise_problems([*_contradictions(estimator, parts), *estimator._contradictions(parts)])
 
 
@@ -122,8 +125,7 @@ def read_groups(estimator: FieldEstimator, groups: Any, n_rows: int) -> np.ndarr
             f"groups= has {np.count_nonzero(~column.present):,} missing value(s), the first in row "
             f"{int(np.argmin(column.present))}: give every row a group, or leave these rows out."
         )
-    numbers: dict[Any, int] = {}
-    return np.array([numbers.setdefault(value, len(numbers)) for value in column.values.tolist()], dtype=np.int64)
+    return factorize(column)[1]
 
 
 def fit_engine(estimator: FieldEstimator, dataset: Dataset) -> Engine:
@@ -157,11 +159,8 @@ def training_options(estimator: FieldEstimator, l1: float | None = None) -> Trai
     )
 
 
-def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Path] | None = None) -> None:
-    """Learn from compiled tables, select l1 if it is "auto", and keep the result.
-
-    ``make`` returns the path of the fit to all rows; None is `make_path`.
-    """
+def train(estimator: FieldEstimator, data: TrainingData) -> None:
+    """Learn from compiled tables, select l1 if it is "auto", and keep the result."""
     dataset = data.dataset
     merged = deduplicate_rows(dataset)
     options, selection, saved, start = training_options(estimator), None, None, data.start
@@ -172,7 +171,7 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Pat
             options = replace(options, l1=selection.l1)
             start = start or _selected_start(estimator, dataset, selection)
         checkpoint = estimator.resolve("solver").checkpoint
-        path = (make or make_path)(estimator, merged, options, engine, checkpoint, start)
+        path = make_path(estimator, merged, options, engine, checkpoint, start)
         finished = _finish(estimator, merged, path, path.run(), engine)
         by_regressions = _objective_of_structure(estimator, dataset).is_pseudo_likelihood
         thorough = selection is not None or bool(estimator.refit)
@@ -204,10 +203,7 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Pat
 def follow_path(estimator: FieldEstimator, X: Any, y: Any = None, **options: Any) -> tuple[PathSelection, str]:
     """Learn fields along the regularization path, and return them with the kind of the table.
 
-    Parameters
-    ----------
-    estimator : with ``l1="auto"``
-    X, y, **options : as for its `fit`
+    The estimator has ``l1="auto"``; the other arguments are those of its `fit`.
     """
     check_parameters(estimator)
     with estimator._open_training_data(X, y, **options) as data, _open_engine(estimator, data) as engine:
@@ -223,18 +219,20 @@ def _warn_of_result(estimator: FieldEstimator, result: FitResult) -> None:
     solver, objective, missing = (estimator.resolve(name) for name in ("solver", "objective", "missing"))
     n_iter = len(result.iterations)
     iterations = "solver=Solver(max_iter=...) (--set solver.max_iter=...)" if n_iter >= solver.max_iter else ""
+    remedies = {
+        "The gradient of cd is not that of its loss, so this is expected.": objective.name == "cd",
+        f"Raise {iterations}.": bool(iterations),
+        "Solver(certify=True) (--set solver.certify=yes) continues until it is small.": not solver.certify,
+        "Where weights are large, belief propagation has no fixed point or several: raise l1, or use 'pl'.": (
+            objective.name == "bethe"
+        ),
+        "Raise l1 or l2.": True,
+    }
     if not result.converged:
-        remedy = f"Raise {iterations or 'l1 or l2'}."
-        if objective.name == "cd":
-            remedy = "The gradient of cd is not that of its loss, so this is expected."
-        elif not solver.certify and not iterations:
-            remedy = "Solver(certify=True) (--set solver.certify=yes) continues until it is small."
-        elif objective.name == "bethe" and not iterations:
-            remedy = "Where weights are large, belief propagation has no fixed point or several: raise l1, or use 'pl'."
         unchecked = "" if solver.certify else ", with certify off,"
         warnings.warn(
             f"The fit stopped after {n_iter} iterations{unchecked} with an optimality violation of "
-            f"{result.kkt_violation:.3g}. {remedy}",
+            f"{result.kkt_violation:.3g}. {next(remedy for remedy, fits in remedies.items() if fits)}",
             ConvergenceWarning,
             stacklevel=4,
         )
@@ -260,16 +258,8 @@ def make_path(
 ) -> Path:
     """Return a path that learns from a dataset with the rule, objective and treatment of missing cells of a fit.
 
-    Parameters
-    ----------
-    estimator : fitted or not
-    dataset : compiled tables
-    options : `training_options`, such as with another l1
-    engine : where rows are evaluated
-    checkpoint : folder of the state of an interrupted fit
-    start : initial weights
-    callbacks : None takes those of the estimator
-    objective : None takes that of the estimator
+    ``options`` are `training_options`, such as with another l1; ``callbacks`` and ``objective`` replace those of the
+    estimator.
     """
     if dataset.layout.n_targets == 0:
         raise DataError("Every column is observed, so there is nothing to predict: leave at least one column a target.")

@@ -25,9 +25,6 @@ MAX_NAMES = 5
 STABLE = 0.9
 """Selection frequency from which a feature is called stable."""
 
-NOT_OF_THE_FIT = ("n_jobs", "verbose")
-"""Parameters that do not change what is learned."""
-
 LEAST_SHARE = 1e-5
 """Violations below this share of l1 are printed as "less than"."""
 
@@ -71,9 +68,7 @@ def estimator_expression(estimator: FieldEstimator) -> str:
         params["kinds"] = kinds or params["kinds"]
     defaults = type(estimator)().get_params(deep=False)
     changed = {name: value for name, value in params.items() if repr(value) != repr(defaults.get(name))}
-    options = ", ".join(
-        f"{name}={as_expression(value)}" for name, value in changed.items() if name not in NOT_OF_THE_FIT
-    )
+    options = ", ".join(f"{name}={as_expression(value)}" for name, value in changed.items() if name != "n_jobs")
     return f"{type(estimator).__name__}({options})"
 
 
