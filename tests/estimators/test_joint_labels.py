@@ -94,7 +94,7 @@ def test_known_labels_of_another_form_are_refused(fitted) -> None:
         DataError, match=r"known= has the unknown column\(s\) 'z': .* label columns of the fit by name: y0, y1, y2"
     ):
         model.predict(X, known=pd.DataFrame({"z": Y[:, 0]}))
-    with pytest.raises(ValueError, match="decode must be 'marginal' or 'joint', got 'both'"):
+    with pytest.raises(ValueError, match="decode must be one of 'marginal', 'joint', got 'both'"):
         model.predict(X, decode="both")
 
 

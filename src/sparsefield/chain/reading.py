@@ -21,7 +21,7 @@ from sparsefield.options import number
 
 DOCUMENT_START = "-DOCSTART-"
 COMMENT = re.compile(r"# |#[^\t]*$|\d+[-.]\d+\t"), re.compile(r"# *\S+ = |# *(newdoc|newpar)\b")
-"""How lines begin that are no tokens. With tabs, comments, and CoNLL-U's ranges such as 1-2 and empty nodes such as 1.1;
+"""How lines begin that are no tokens: with tabs, comments, CoNLL-U's ranges such as 1-2 and empty nodes such as 1.1;
 with blanks, only comments of CoNLL-U, since # may be a token."""
 LINE_END = re.compile(r"\r\n|\n|\r")
 # str.splitlines would also divide lines at characters that tokens may have, such as U+2028.

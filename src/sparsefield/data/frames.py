@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -213,9 +213,9 @@ def as_source(X: Any, what: str = "X", *, may_be_empty: bool = False) -> Source:
     keys: tuple[Any, ...] = ()
     # Both allow duplicate names, which narwhals would refuse with a less helpful message.
     if is_pyarrow_table(X):
-        _refuse_duplicates(X.column_names, what)
+        check_names(X.column_names, what)
     elif is_pandas_like_dataframe(X):
-        _refuse_duplicates(map(str, X.columns), what)
+        check_names([str(name) for name in X.columns], what)
         if not all(isinstance(key, str) for key in X.columns):
             keys = tuple(X.columns)
             X = X.set_axis([str(key) for key in keys], axis=1)
@@ -228,9 +228,7 @@ def as_source(X: Any, what: str = "X", *, may_be_empty: bool = False) -> Source:
             raise DataError(f"{what} is a {kind}; pass a pandas or polars frame, an array or a sparse matrix.")
         return _read_array(X, what, may_be_empty)
     refuse_empty(frame.shape, what, may_be_empty)
-    for name in frame.columns:
-        if not is_valid_text(name):
-            raise DataError(f"{what} has a column whose name is no valid Unicode, {name[:40]!r}: rename it.")
+    check_names(frame.columns, what)
     return Source(tuple(frame.columns), frame.shape[0], frame.implementation.value, frame, keys)
 
 
@@ -321,7 +319,11 @@ def default_names(count: int) -> tuple[str, ...]:
     return tuple(f"x{k}" for k in range(count))
 
 
-def _refuse_duplicates(names: Iterable[str], what: str) -> None:
+def check_names(names: Collection[str], what: str) -> None:
+    """Refuse names of columns that are no valid text, or that occur several times."""
+    for name in names:
+        if not is_valid_text(name):
+            raise DataError(f"{what} has a column whose name is no valid Unicode, {name[:40]!r}: rename it.")
     duplicates = [name for name, count in Counter(names).items() if count > 1]
     if duplicates:
         shown = ", ".join(repr(name) for name in duplicates[:5])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -29,7 +28,7 @@ from sparsefield.data import (
     warn_incomplete_covariates,
 )
 from sparsefield.data.frame_building import Frame, TableT
-from sparsefield.data.frames import is_dask_collection
+from sparsefield.data.frames import check_names, is_dask_collection
 from sparsefield.errors import DataError
 from sparsefield.estimators.answers import Fill, Posterior, check_fill, drawn_cells, filled_cells, probabilities
 from sparsefield.estimators.compiled_rows import (
@@ -534,9 +533,7 @@ def _name_columns(source: Source, columns: Any) -> Source:
     names = tuple(str(name) for name in columns)
     if len(names) != len(source.names):
         raise DataError(f"columns= has {len(names):,} names, but X has {len(source.names):,} columns.")
-    if len(set(names)) < len(names):
-        twice = [name for name, count in Counter(names).items() if count > 1]
-        raise DataError(f"columns= has the same name several times: {', '.join(map(repr, twice[:5]))}.")
+    check_names(names, "columns=")
     return replace(source, names=names)
 
 

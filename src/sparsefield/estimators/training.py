@@ -125,7 +125,9 @@ def read_groups(estimator: FieldEstimator, groups: Any, n_rows: int) -> np.ndarr
             f"groups= has {np.count_nonzero(~column.present):,} missing value(s), the first in row "
             f"{int(np.argmin(column.present))}: give every row a group, or leave these rows out."
         )
-    return factorize(column)[1]
+    codes = factorize(column)[1]
+    first = np.unique(codes, return_index=True)[1]
+    return np.argsort(np.argsort(first))[codes]  # in order of first rows, whatever the groups are called
 
 
 def fit_engine(estimator: FieldEstimator, dataset: Dataset) -> Engine:
