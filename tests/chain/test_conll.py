@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sparsefield import read_conll
+from sparsefield import ChainCRF, read_conll
 from sparsefield.errors import DataError
+
+
+def sentences(tokens, name: str) -> list[list[str]]:
+    """Return the values of a column, a list per sentence."""
+    return tokens.group_by("sentence", maintain_order=True).agg(name)[name].to_list()
+
 
 TEXT = """\
 -DOCSTART- -X- O
@@ -24,16 +30,17 @@ def test_sentences_documents_and_comments_are_told_apart(tmp_path) -> None:
     path = tmp_path / "train.txt"
     path.write_text(TEXT.replace(" ", "\t").replace("#\t", "# "))
     found = read_conll(path, columns=("word", "tag", "label"))
-    assert found.column("word") == [["The", "dog", "#tag"], ["It"]]
-    assert found.tokens("word", "tag")[1] == [{"word": "It", "tag": "PRP"}]
-    assert found.column("label") == [["O", "B-X", "O"], ["O"]]
-    assert read_conll(path).columns == ("0", "1", "2")
+    assert found.columns == ["sentence", "word", "tag", "label"]
+    assert sentences(found, "word") == [["The", "dog", "#tag"], ["It"]]
+    assert sentences(found, "label") == [["O", "B-X", "O"], ["O"]]
+    assert read_conll(path).columns == ["sentence", "0", "1", "2"]
+    assert len(ChainCRF().fit(found, "label", sequence="sentence").predict(found.drop("label"))) == 4
 
 
 def test_lines_with_a_sign_and_no_tab_are_comments(tmp_path) -> None:
     path = tmp_path / "train.conllu"
     path.write_text("#newdoc id=3\n#sent_id=1\n1\t#\tSYM\n#\tone\ttwo\n")
-    assert read_conll(path).sentences == [[("1", "#", "SYM"), ("#", "one", "two")]]
+    assert read_conll(path).rows() == [(1, "1", "#", "SYM"), (1, "#", "one", "two")]
 
 
 def test_lines_with_other_numbers_of_columns_are_named(tmp_path) -> None:
@@ -49,6 +56,7 @@ def test_lines_with_other_numbers_of_columns_are_named(tmp_path) -> None:
         (b"\n\n", {}, "there is no token"),
         (b"\xff\xfe\x00", {}, "not utf-8 text"),
         (b"a b\n", {"columns": ("x", "x")}, "names a column twice"),
+        (b"a b\n", {"columns": ("sentence", "x")}, "or has a sentence"),
         (b"a b\n", {"encoding": "klingon"}, "not klingon text .unknown encoding"),
     ],
 )
@@ -59,33 +67,29 @@ def test_files_that_cannot_be_used_are_refused(tmp_path, content, options, messa
         read_conll(path, **options)
 
 
-def test_a_missing_file_or_column_is_refused(tmp_path) -> None:
+def test_a_missing_file_is_refused(tmp_path) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         read_conll(tmp_path / "nothing.txt")
-    path = tmp_path / "train.txt"
-    path.write_text("a b\n")
-    with pytest.raises(DataError, match="no column 'word'"):
-        read_conll(path).column("word")
 
 
 def test_ranges_and_empty_nodes_of_conllu_are_no_tokens(tmp_path) -> None:
     path = tmp_path / "train.conllu"
     path.write_text("# text = im\n1-2\tim\t_\n1\tin\tADP\n2\tdem\tDET\n2.1\tx\t_\n")
-    assert read_conll(path).column("1") == [["in", "dem"]]
+    assert sentences(read_conll(path), "1") == [["in", "dem"]]
 
 
 def test_a_number_sign_is_a_token_in_a_file_with_blanks(tmp_path) -> None:
     path = tmp_path / "train.txt"
-    path.write_text("at IN B\n# # B\n1 CD I\n\n# # B\n2 CD I\n")
+    path.write_text("# sent_id = 1\nat IN B\n# # B\n1 CD I\n\n# text = b\n# # B\n2 CD I\n")
     found = read_conll(path)
-    assert found.column("0") == [["at", "#", "1"], ["#", "2"]]
-    assert found.column("2") == [["B", "B", "I"], ["B", "I"]]
+    assert sentences(found, "0") == [["at", "#", "1"], ["#", "2"]]
+    assert sentences(found, "2") == [["B", "B", "I"], ["B", "I"]]
 
 
 def test_comments_of_conllu_may_have_tabs(tmp_path) -> None:
     path = tmp_path / "train.conllu"
     path.write_text("# text = a\tb\n1\ta\tX\n2\t# b\tY\n\n# text = a\tb\tc\n1\tc\tX\n")
-    assert read_conll(path).column("1") == [["a", "# b"], ["c"]]
+    assert sentences(read_conll(path), "1") == [["a", "# b"], ["c"]]
 
 
 @pytest.mark.parametrize(
@@ -98,17 +102,17 @@ def test_comments_of_conllu_may_have_tabs(tmp_path) -> None:
 def test_each_line_has_its_own_end(tmp_path, text, words) -> None:
     path = tmp_path / "train.txt"
     path.write_bytes(text.encode())
-    assert read_conll(path).column("0") == words
+    assert sentences(read_conll(path), "0") == words
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 def test_a_byte_order_mark_is_no_part_of_a_token(tmp_path, encoding) -> None:
     path = tmp_path / "train.txt"
     path.write_bytes(b"\xef\xbb\xbf" + "é X\n".encode())
-    assert read_conll(path, encoding=encoding).sentences == [[("é", "X")]]
+    assert read_conll(path, encoding=encoding).rows() == [(1, "é", "X")]
 
 
 def test_only_blanks_and_tabs_divide_columns(tmp_path) -> None:
     path = tmp_path / "train.txt"
     path.write_text("New\u00a0York  B\nis\u2028 O\n", encoding="utf-8")
-    assert read_conll(path).column("0") == [["New\u00a0York", "is\u2028"]]
+    assert sentences(read_conll(path), "0") == [["New\u00a0York", "is\u2028"]]

@@ -88,6 +88,28 @@ def test_one_row_is_refused(estimator) -> None:
         estimator.fit(FRAME[["a", "c"]][:1], *(labels[:1] for labels in y))
 
 
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (lambda field: field.transform(FRAME, fill=FRAME), "fill must be one of"),
+        (lambda field: field.infer(FRAME).quantile(10**400), "q must be a number between 0 and 1"),
+        (lambda field: field.probability({"a": 1}, gibbs=FRAME), "gibbs must be None or a Gibbs"),
+        (lambda field: MarkovField(l1=1.0, latent=FRAME).fit(FRAME), "latent must be None or a dict"),
+        (lambda field: MarkovField(l1=1.0, latent={"\ud83d": 2}).fit(FRAME), "names are text"),
+        (lambda field: MarkovField(l1=1.0).fit(FRAME[["a"]].to_numpy(), columns=3), "must be a list of names"),
+        (lambda field: MarkovField(l1=1.0).fit(FRAME[["a"]].to_numpy(), columns=["\ud83d"]), "no valid Unicode"),
+        (lambda field: MarkovField().fit(FRAME, groups=pd.Series([[1]] * 40)), "'groups' holds a list"),
+        (
+            lambda field: CRFClassifier(l1=1.0).fit(FRAME[["c"]], FRAME["a"]).predict(FRAME[["c"]], decode=FRAME),
+            "decode",
+        ),
+    ],
+)
+def test_other_arguments_of_odd_types_are_refused_in_a_sentence(field, ask, words) -> None:
+    with pytest.raises(ValueError, match=words):
+        ask(field)
+
+
 @pytest.mark.parametrize("text", ["2020-01-{:02d}", "2020-01-{:02d} 12:30", "2020-01-{:02d}T12:30:00Z"])
 def test_dates_as_text_are_told(text) -> None:
     frame = FRAME.assign(day=[text.format(k % 20 + 1) for k in range(40)])

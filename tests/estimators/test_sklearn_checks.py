@@ -8,8 +8,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import log_loss, roc_auc_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -29,6 +32,7 @@ from sparsefield import (
     RelationalField,
     Solver,
 )
+from sparsefield.errors import DataError
 
 # Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
 pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.CovariateWarning")
@@ -199,3 +203,40 @@ def test_set_output_gives_the_frame_that_was_asked_for(frame) -> None:
 def test_a_class_in_place_of_an_object_is_refused() -> None:
     with pytest.raises(ValueError, match=r"got the class CFI: write CFI\(\.\.\.\)"):
         MarkovField(l1=2.0, induction=CFI).fit([[0, 1], [1, 0], [1, 1]])
+
+
+def test_weights_and_groups_reach_an_estimator_through_pipelines_and_searches() -> None:
+    rng = np.random.default_rng(0)
+    X, groups, weight = rng.normal(size=(90, 3)), np.repeat(np.arange(30), 3), rng.integers(1, 4, 90).astype(float)
+    y = (X[:, 0] + rng.normal(size=90) > 0).astype(int)
+    roles = {"sample_weight": weight, "groups": groups}
+    Z = StandardScaler().fit(X, sample_weight=weight).transform(X)
+    with sklearn.config_context(enable_metadata_routing=True):
+        scaler = StandardScaler().set_fit_request(sample_weight=True)
+        for model, labels in ((CRFClassifier(l1=1.0), (y,)), (MarkovField(l1=1.0), ())):
+            model.set_fit_request(sample_weight=True, groups=True).set_score_request(sample_weight=True)
+            pipeline = make_pipeline(scaler, model)
+            direct = clone(model).fit(Z, *labels, **roles)
+            assert pipeline.fit(X, *labels, **roles)[-1].objective_ == direct.objective_
+            grid = {f"{type(model).__name__.lower()}__l1": [1.0, 50.0]}
+            search = GridSearchCV(pipeline, grid, cv=GroupKFold(3)).fit(X, *labels, **roles)
+            assert search.best_estimator_[-1].l1_ == search.best_params_[next(iter(grid))]
+        found = make_pipeline(MarkovField().set_fit_request(groups=True)).fit(X > 0, groups=groups)[-1]
+    assert found.l1_ == MarkovField().fit(X > 0, groups=groups).l1_
+
+
+def test_probabilities_of_one_column_fit_metrics_and_calibration() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 300)
+    X = pd.DataFrame({"y": y, "a": np.where(rng.random(300) < 0.8, y, 1 - y), "size": y + rng.normal(size=300)})
+    field = MarkovField(l1=1.0).fit(X)
+    p = field.predict_proba(X, column="y")
+    np.testing.assert_array_equal(p, field.predict_proba(X)["y"])
+    assert roc_auc_score(y, p[:, 1]) > 0.85
+    assert log_loss(y, p) < 0.5
+    shares, means = calibration_curve(y, p[:, 1], n_bins=3)
+    assert np.abs(shares - means).max() < 0.15
+    np.testing.assert_array_equal(field.predict_proba(X, column=0), p)
+    for column in ("size", "z"):
+        with pytest.raises(DataError, match=f"Column '{column}' has no probabilities of states; .* y, a"):
+            field.predict_proba(X, column=column)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from sparsefield.data.frame_building import Frame, make_frame
 from sparsefield.data.frames import Source, as_source
 from sparsefield.data.labels import as_label, is_missing
 from sparsefield.data.sparse_matrix import SparseMatrix, cumulate
@@ -248,44 +249,19 @@ def _frame_labels(y: Any, X: Any) -> list[Any]:
     return labels.tolist()
 
 
-@dataclass(frozen=True)
-class ConllSentences:
-    """Sentences of a CoNLL file: lists of tokens, each of which has a value for each of the columns."""
-
-    columns: tuple[str, ...]
-    sentences: list[list[tuple[str, ...]]]
-
-    def __len__(self) -> int:
-        return len(self.sentences)
-
-    def column(self, name: str) -> list[list[str]]:
-        """Return the values of a column, one list per sentence."""
-        if name not in self.columns:
-            raise DataError(f"There is no column {name!r}; the columns are {', '.join(self.columns)}.")
-        k = self.columns.index(name)
-        return [[token[k] for token in sentence] for sentence in self.sentences]
-
-    def tokens(self, *names: str) -> list[list[dict[str, str]]]:
-        """Return dictionaries of some columns, or of all, as `ChainCRF` takes them: a list per sentence."""
-        chosen = names or self.columns
-        parts = zip(*(self.column(name) for name in chosen), strict=True)
-        return [[dict(zip(chosen, token, strict=True)) for token in zip(*part, strict=True)] for part in parts]
-
-
-def read_conll(
-    path: str | os.PathLike[str], columns: Sequence[str] | None = None, *, encoding: str = "utf-8"
-) -> ConllSentences:
+def read_conll(path: str | os.PathLike[str], columns: Sequence[str] | None = None, *, encoding: str = "utf-8") -> Frame:
     """Read a CoNLL file: a token per line, columns between tabs, or else blanks, an empty line between sentences.
 
-    Left out are lines that begin with -DOCSTART-, and comments: with tabs, lines that begin with "# ", or with "#" and
-    have no tab, and CoNLL-U's ranges such as 1-2 and empty nodes; with blanks, lines such as "# text = ...".
+    The frame of polars has a row per token, with the number of its sentence. Left out are lines that begin with
+    -DOCSTART-, and comments: with tabs, lines that begin with "# ", or with "#" and have no tab, and CoNLL-U's ranges
+    such as 1-2 and empty nodes; with blanks, lines such as "# text = ...".
 
     ``columns`` are the names of the columns, in order; "0", "1" and so on when left out.
 
     Examples
     --------
-    >>> sentences = read_conll("train.txt", columns=("word", "tag", "chunk"))  # doctest: +SKIP
-    >>> X, y = sentences.tokens("word", "tag"), sentences.column("chunk")  # doctest: +SKIP
+    >>> tokens = read_conll("train.txt", columns=("word", "tag", "chunk"))  # doctest: +SKIP
+    >>> chain = ChainCRF().fit(tokens, "chunk", sequence="sentence")  # doctest: +SKIP
     """
     try:
         text = Path(path).read_bytes().decode(encoding).removeprefix("\ufeff")
@@ -294,22 +270,24 @@ def read_conll(
     except (UnicodeDecodeError, LookupError) as error:
         raise DataError(f"{path}: not {encoding} text ({error}): give its encoding.") from None
     tabs = "\t" in text
-    tokens: list[tuple[int, tuple[str, ...]]] = []
-    sentences: list[list[tuple[str, ...]]] = [[]]
+    tokens, places, sentences, new = [], [], [], True
     for place, line in enumerate(LINE_END.split(text), 1):
         if not line.strip(" \t") or line.startswith(DOCUMENT_START):
-            sentences.append([])
+            new = True
         elif not COMMENT[not tabs].match(line):
-            tokens.append((place, tuple(line.split("\t") if tabs else re.findall("[^ ]+", line))))
-            sentences[-1].append(tokens[-1][1])
+            tokens.append(line.split("\t") if tabs else re.findall("[^ ]+", line))
+            places.append(place)
+            sentences.append((sentences[-1] if sentences else 0) + new)
+            new = False
     if not tokens:
         raise DataError(f"{path}: there is no token in this file.")
-    names = tuple(map(str, range(len(tokens[0][1]))) if columns is None else columns)
-    if len(set(names)) < len(names):
-        raise DataError(f"{path}: columns= names a column twice.")
-    wrong = [(line, len(token)) for line, token in tokens if len(token) != len(names)]
+    names = [str(k) for k in range(len(tokens[0]))] if columns is None else list(columns)
+    if len({*names, "sentence"}) <= len(names):
+        raise DataError(f"{path}: columns= names a column twice, or has a sentence, which is counted here.")
+    wrong = [(line, len(token)) for line, token in zip(places, tokens, strict=True) if len(token) != len(names)]
     if wrong:
         shown = "; ".join(f"line {line} has {count} columns" for line, count in wrong[:SHOWN_LINES])
         more = f" (and {len(wrong) - SHOWN_LINES} more lines)" if len(wrong) > SHOWN_LINES else ""
         raise DataError(f"{path}: {len(names)} columns are expected, and {shown}{more}.")
-    return ConllSentences(names, [sentence for sentence in sentences if sentence])
+    cells = zip(names, zip(*tokens, strict=True), strict=True)
+    return make_frame({"sentence": sentences} | {name: list(part) for name, part in cells}, "polars")

@@ -27,9 +27,6 @@ Cells = dict[str, tuple[np.ndarray, list[Label]]]
 SHOWN_COLUMNS = 6
 
 
-# -- one column --------------------------------------------------------------------------------------------------------
-
-
 def has_numbers(variable: Variable) -> bool:
     """Return whether the states of a variable are numbers with an order, so that they have a mean."""
     if not variable.ordered:
@@ -137,9 +134,6 @@ def labels_of_codes(variable: Variable, codes: np.ndarray, rng: np.random.Genera
     if variable.limits and rng is not None:
         return _as_labels(variable, _within_levels(variable, place, rng.random(len(place))))
     return _as_labels(variable, np.array(variable.states, dtype=float)[place])
-
-
-# -- one table ---------------------------------------------------------------------------------------------------------
 
 
 def states_of(schema: Schema) -> dict[str, list[Label]]:

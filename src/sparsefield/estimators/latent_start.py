@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,11 +15,13 @@ from threadpoolctl import threadpool_limits
 
 from sparsefield import config
 from sparsefield.data import Dataset, Layout, Schema, Source, Table, Variable, compile_table
+from sparsefield.data.labels import is_valid_text
 from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.estimators.field_estimator import TrainingData
 from sparsefield.inference import state_probabilities
 from sparsefield.model import Field
 from sparsefield.model.field import joint_states
+from sparsefield.options import whole
 from sparsefield.solver import WarmStart
 
 ROWS = 20_000
@@ -37,13 +38,9 @@ def latent_problems(latent: Any) -> list[str]:
         return []
     if not isinstance(latent, Mapping):
         return [f"latent must be None or a dict such as {{'topic': 8}}, got {latent!r}."]
-    names = [name for name in latent if not isinstance(name, str) or not name]
-    counts = {
-        name: count
-        for name, count in latent.items()
-        if not isinstance(count, Integral) or isinstance(count, bool) or count < 2
-    }
-    problems = [f"latent names a variable {name!r}: names are text." for name in names]
+    unnamed = [name for name in latent if not isinstance(name, str) or not is_valid_text(name) or not name]
+    problems = [f"latent names a variable {name!r}: names are text." for name in unnamed]
+    counts = {name: n for name, n in latent.items() if not whole(2).accepts(n)}
     problems += [f"latent variable {name!r} must have 2 states or more, got {n!r}." for name, n in counts.items()]
     joint = 1 if problems else math.prod(map(int, latent.values()))
     if joint > config.MAX_LATENT_STATES:

@@ -338,16 +338,23 @@ class MarkovField(TransformerMixin, FieldEstimator):
         (marginals,) = infer_missing(self, Dataset.single(table)).values
         return Posterior(source, table, marginals, source.kind)
 
-    def predict_proba(self, X: Any) -> dict[str, np.ndarray]:
+    def predict_proba(self, X: Any, *, column: str | int | None = None) -> Any:
         """Return {column: (rows, states)}: the posterior of a missing cell; for an observed value, the probabilities of
         its states given all other observed values.
 
         Numeric columns are left out: see `infer`. A latent variable is a column of missing cells. The columns of each
-        array follow ``states_[column]``.
+        array follow ``states_[column]``. With ``column``, the array of that column alone is returned, which
+        scikit-learn's metrics and calibration curves take.
         """
-        _, table = self._compile(X)
+        source, table = self._compile(X)
         (conditionals,) = infer_cells(self, Dataset.single(table)).conditionals
-        return probabilities(table.schema, conditionals)
+        answers = probabilities(table.schema, conditionals)
+        if column is None:
+            return answers
+        (name,) = column_names(source, [column])
+        if name not in answers:
+            raise DataError(f"Column {name!r} has no probabilities of states; columns that have: {', '.join(answers)}.")
+        return answers[name]
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return the weighted mean over rows of the pseudo-log-likelihood (natural log) of the observed values.

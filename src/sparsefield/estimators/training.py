@@ -125,7 +125,7 @@ def read_groups(estimator: FieldEstimator, groups: Any, n_rows: int) -> np.ndarr
             f"groups= has {np.count_nonzero(~column.present):,} missing value(s), the first in row "
             f"{int(np.argmin(column.present))}: give every row a group, or leave these rows out."
         )
-    codes = factorize(column)[1]
+    codes = factorize(replace(column, name="groups"))[1]
     first = np.unique(codes, return_index=True)[1]
     return np.argsort(np.argsort(first))[codes]  # in order of first rows, whatever the groups are called
 
@@ -362,10 +362,7 @@ def _selected_start(estimator: FieldEstimator, dataset: Dataset, selection: Path
 
     There are none unless the objective is convex and its optimum is certified: the result would depend on them.
     """
-    if (
-        not estimator.resolve("objective").is_pseudo_likelihood
-        or dataset.has_missing
-        or not estimator.resolve("solver").certify
-    ):
+    certified = estimator.resolve("objective").is_pseudo_likelihood and estimator.resolve("solver").certify
+    if dataset.has_missing or not certified:
         return None
     return WarmStart.from_field(selection.path[selection.selected].field)
