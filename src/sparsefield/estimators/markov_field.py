@@ -94,9 +94,9 @@ class MarkovField(TransformerMixin, FieldEstimator):
         Strength of the penalty ``l1 |theta|``, which leaves features out, beside a loss that is a *sum* over rows: a
         larger table needs a larger l1 for the same effect. "auto" selects it on a regularization path.
     selection : {"heldout", "ebic"}, `HeldOut` or `EBIC`, default="heldout"
-        Criterion of ``l1="auto"``: "heldout" takes the sparsest field whose score in a cross-validation over rows is
-        within half a standard error of the best; "ebic" takes the best extended Bayesian information criterion, which
-        selects fewer features: for networks rather than for predictions.
+        Criterion of ``l1="auto"``: "heldout" takes the best score in a cross-validation over rows; "ebic" takes the
+        best extended Bayesian information criterion, which selects fewer features: for networks rather than for
+        predictions.
     inference : {"auto", "mean-field", "bp", "exact", "gibbs"} or an inference method, default="auto"
         How missing cells are inferred in predictions: "auto" is exact where missing cells are few or depend narrowly on
         each other, elsewhere belief propagation where Gibbs sampling confirms it, else Gibbs sampling; mean field;
