@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.analysis.group_refits import SubsetProblem, complete_once
+from sparsefield.analysis.group_refits import SubsetProblem
 from sparsefield.analysis.permutation_tests import CandidateEdges
 from sparsefield.analysis.refit import RefitProblem
 from sparsefield.compute import Threads
 from sparsefield.data import Layout
+from sparsefield.data.table import join_blocks
 from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.induction import all_pairs
 from sparsefield.model import compile_adjacency
@@ -32,7 +33,7 @@ def problem() -> tuple[SubsetProblem, np.ndarray, MarkovField]:
     estimator = MarkovField(l1=6.0).fit(X)
     table = compile_densely(estimator, X).tables[0]
     layout = Layout.single(table.schema)
-    return SubsetProblem(complete_once(table, estimator.field_, 0), layout, all_pairs(layout), 1.0), X, estimator
+    return SubsetProblem(join_blocks(table.blocks), layout, all_pairs(layout), 1.0), X, estimator
 
 
 def test_a_fit_to_all_rows_is_that_of_the_estimator(problem) -> None:
@@ -91,15 +92,3 @@ def test_hessians_are_those_of_all_regressions(problem) -> None:
         found[np.ix_(mine, mine)] += matrix
     np.testing.assert_allclose(found, exact.hessian(theta, block.weight), rtol=1e-4, atol=1e-3)
     assert len(X) == block.n_rows
-
-
-def test_missing_cells_are_drawn_and_not_predicted() -> None:
-    X = mixed_rows(60)
-    X[::5, 0] = np.nan
-    estimator = MarkovField(l1=6.0).fit(X)
-    table = compile_densely(estimator, X).tables[0]
-    rows = complete_once(table, estimator.field_, 0)
-    np.testing.assert_array_equal(rows.weight, 1.0)
-    np.testing.assert_array_equal(rows.codes, table.codes())
-    drawn = rows.beliefs[: len(table.schema.targets[0].coded[0])].T
-    assert (np.abs(drawn[:, None] - table.schema.targets[0].coded).max(axis=2).min(axis=1) < 1e-6).all()

@@ -17,14 +17,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sparsefield
 from sparsefield.analysis.bootstrap import Progress
-from sparsefield.analysis.group_refits import SubsetProblem, complete_once
+from sparsefield.analysis.group_refits import SubsetProblem
+from sparsefield.analysis.imputation import impute
 from sparsefield.analysis.network import Network, sum_by_node, variable_slopes
-from sparsefield.analysis.permutation_tests import PairTest, adjust_p_values, match_missing, run_tests
+from sparsefield.analysis.permutation_tests import PairTest, adjust_p_values, run_tests
 from sparsefield.compute import Threads
 from sparsefield.data import Label, as_array, as_source
 from sparsefield.data.frame_building import Frame, make_frame
 from sparsefield.data.labels import unify_labels
-from sparsefield.data.table import rebuild_table
+from sparsefield.data.table import join_blocks
 from sparsefield.errors import DataError, count, interrupts_as_such
 from sparsefield.estimators.compiled_rows import compile_densely, copy_with_field
 from sparsefield.estimators.markov_field import MarkovField
@@ -39,6 +40,9 @@ FEWEST_ROWS, MOST_GROUPS = 10, 20
 OBSERVED_PRECISION = 20.0
 """How much smaller the tolerance of the fits of the groups is than that of permuted groups, whose statistics only have
 to be above or below the observed ones."""
+
+ITERATIONS = 4
+"""Iterations of the imputation of missing cells, of which no more than a draw is needed."""
 
 LEVEL, LISTED_EDGES = 0.05, 8
 """Level of significance at which networks count as different, and number of edges that a sentence names, at most."""
@@ -82,8 +86,7 @@ class GroupComparison:
     groups : tuple of group labels
     sizes : tuple of int, the rows of each group
     fields : dict of group label -> `MarkovField`
-        Each fitted to the rows of the group by themselves. Missing cells are completed by draws from the field of all
-        rows.
+        Each fitted to the rows of the group by themselves.
     pooled : `MarkovField`
         Fitted to all rows without the group column. The l1 of a group is that of this field times the square root of
         the group's share of the rows.
@@ -98,8 +101,8 @@ class GroupComparison:
         For each pair of groups and each column, its strength centrality in both, and the test of its difference.
     permutations : int
         Number of permutations that were drawn.
-    hidden_cells : int
-        Observed cells that fits of groups and tests did not use, so that all groups have the same missing cells.
+    imputed_cells : int
+        Number of missing cells, which were imputed once.
     """
 
     groups: tuple[Label, ...]
@@ -110,7 +113,7 @@ class GroupComparison:
     edges: Frame
     nodes: Frame
     permutations: int
-    hidden_cells: int
+    imputed_cells: int
 
     def __repr__(self) -> str:
         return f"<GroupComparison of {', '.join(map(str, self.groups))}: summary(), tests, edges, nodes, fields>"
@@ -133,12 +136,8 @@ class GroupComparison:
             )
         if not self.permutations:
             return "\n".join(["Nothing was tested, since there are no permutations.", *lines])
-        if self.hidden_cells:
-            lines.append(
-                "The groups have different missing cells, and a fit to fewer cells has weaker edges: the fits of "
-                f"groups and the tests leave out {count(self.hidden_cells, 'observed cell')}, chosen at random, so "
-                "that cells are missing alike in all groups."
-            )
+        if self.imputed_cells:
+            lines.append(f"{count(self.imputed_cells, 'missing cell')} were imputed once, by the field of all rows.")
         for row in rows_of(self.tests):
             groups = f"{name_groups(row)}, " if len(self.groups) > 2 else ""
             lines.append(f"{groups}{TESTS[row['test']]}: difference {row['difference']:.3g}, p = {row['p']:.3g}.")
@@ -188,7 +187,9 @@ def compare(
     Parameters
     ----------
     X : frame or 2-D array
-        Rows by columns of any kind; missing values are None, NaN or null.
+        Rows by columns of any kind; missing values are None, NaN or null. They are imputed once, by `impute` with the
+        field of all rows, which knows no groups: if groups are alike, their completed rows are, too, also where one of
+        them has more missing cells.
     group : name of a column of ``X``, or (rows,) values
         The group of each row.
     observed : columns, by name or position, that are conditioned on
@@ -239,15 +240,14 @@ def compare(
     if not estimator.l1_ > 0.0:
         raise DataError("A comparison of groups needs an l1 above 0.")
     table, n_groups = compile_densely(estimator, X).tables[0], len(labels)
+    missing_cells = int((table.codes() < 0).sum())
+    if missing_cells:
+        table = compile_densely(estimator, impute(estimator, X, 2, seed=seed, iterations=ITERATIONS)[0]).tables[0]
     with interrupts_as_such(), Threads(estimator.n_jobs) as engine:
-        field, rule, codes = estimator.field_, estimator.resolve("induction"), table.codes()
+        field, rule = estimator.field_, estimator.resolve("induction")
         layout = field.layout
         candidates = rule.start(layout) if rule.fixed_candidates else all_pairs(layout)
-        hidden = match_missing((codes < 0).T, numbers, seed).T & (codes >= 0)
-        if hidden.any():
-            hidden_codes = np.where(hidden, -1, codes)
-            table = rebuild_table(table, hidden_codes, np.arange(table.n_rows), table.schema.n_columns)
-        problem = SubsetProblem(complete_once(table, field, seed), layout, candidates, estimator.l2)
+        problem = SubsetProblem(join_blocks(table.blocks), layout, candidates, estimator.l2)
         start = problem.start_from(field.pairs, field.theta)
         chosen = [numbers == number for number in range(n_groups)]
         # The noise in a gradient grows with the square root of the number of rows.
@@ -272,7 +272,7 @@ def compare(
             objective=problem.objective(rows, penalty, fit.theta),
             kkt_violation=fit.violation,
             converged=fit.converged,
-            mc_error=None if table.has_missing else 0.0,
+            mc_error=None if missing_cells else 0.0,
         )
         fields[label] = copy_with_field(estimator, problem.field_of(fit, record), l1=penalty)
     return GroupComparison(
@@ -282,7 +282,7 @@ def compare(
         pooled=estimator,
         **_result_frames(labels, [each.field_ for each in fields.values()], tests, estimator.kind_),
         permutations=len(tests[0].drawn),
-        hidden_cells=int(hidden.sum()),
+        imputed_cells=missing_cells,
     )
 
 

@@ -1,6 +1,6 @@
 """Fields of many subsets of the same rows, as a permutation test needs them.
 
-Missing cells are completed once, so that the fits need no inference. Groups whose labels were permuted differ from all
+Rows are complete, so that the fits need no inference. Groups whose labels were permuted differ from all
 rows by chance alone, so a quadratic model of the loss of all rows, scaled to the size of the group, is where every fit
 begins. It is replaced by a model of the fitted rows where its steps converge slowly. Every step has the exact gradients
 of all candidates.
@@ -13,17 +13,12 @@ from functools import cached_property
 
 import numpy as np
 
-from sparsefield.data import Block, Layout, Table
-from sparsefield.data.table import join_blocks
-from sparsefield.inference.completions import FieldWeights, draw_completions, drawn_block, rows_of_block
+from sparsefield.data import Block, Layout
+from sparsefield.inference.completions import rows_of_block
 from sparsefield.kernels import proximal_newton as kernels
 from sparsefield.kernels.regression_hessians import NewtonSystem
-from sparsefield.kernels.row_draws import row_keys
 from sparsefield.model import Adjacency, Field, FitRecord, compile_adjacency
 from sparsefield.objectives.curvature import SampledRows, newton_system
-
-SWEEPS = 20
-"""Gibbs sweeps before missing cells are drawn."""
 
 TOLERANCE = 0.002
 """Violation of the optimality conditions, as a share of l1, at which a fit ends; ..."""
@@ -35,24 +30,6 @@ LIKELY, LIKELY_AGAIN = 0.5, 0.8
 """Candidates whose gradient has this share of their penalty are in the model: of all rows, and of fitted ones."""
 
 MAX_STEPS = 80
-
-
-def complete_once(table: Table, field: Field, seed: int) -> Block:
-    """Return the rows of a table, with draws in the place of missing cells, which are not predicted.
-
-    All draws come from one field, which knows no groups, so that under the hypothesis that groups are alike, also in
-    their missing cells, the labels of the completed rows can be permuted like those of the rows.
-    """
-    block = join_blocks(table.blocks)
-    incomplete = (block.codes < 0).any(axis=0)
-    if not incomplete.any():
-        return block
-    keys = row_keys(seed, 0, np.zeros(block.n_rows, dtype=np.int64), np.arange(block.n_rows))
-    before = np.empty((len(block.missing_rows), 0), dtype=np.int32)
-    complete, rows = np.flatnonzero(~incomplete), np.flatnonzero(incomplete)
-    drawn, _ = draw_completions(FieldWeights.of(field), 0, block, rows, 1, SWEEPS, keys, before)
-    completed = join_blocks([rows_of_block(block, complete), drawn_block(block, drawn)])
-    return rows_of_block(completed, np.argsort(np.concatenate([complete, drawn.rows])))
 
 
 @dataclass(frozen=True)
@@ -95,7 +72,7 @@ class SubsetProblem:
     """The pseudo-likelihood of any subset of the rows of a table, with an L1 penalty on all candidate pairs."""
 
     rows: Block
-    """Complete rows, as of `complete_once`."""
+    """Complete rows."""
     layout: Layout
     """Of one table."""
     pairs: np.ndarray

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 from sparsefield.analysis.bootstrap import Progress
 from sparsefield.analysis.group_refits import LossModel, SubsetFit, SubsetProblem
@@ -24,61 +23,8 @@ SLACK = 1e-6
 """Difference of statistics below which they count as equal: relative, or in standard deviations. Those of permutations
 are in single precision."""
 
-MATCHED_ROWS = 1000
-"""Rows that are matched at a time: the time of an assignment grows faster than their number."""
-
-SHUFFLES, CHANCE = 199, 0.1
-"""Permutations of the test whether missing cells differ between groups, and the p-value above which they do not."""
-
 ROUND, REACHED = 50, 10
 """Permutations between two looks at the p-values, and how many of them have to reach every statistic to end a test."""
-
-
-def match_missing(missing: np.ndarray, numbers: np.ndarray, seed: int) -> np.ndarray:
-    """Return patterns of missing cells, (rows, variables), that contain those of the rows and are alike in all groups.
-
-    A penalized fit shrinks weights the more, the fewer cells are observed, so groups of one distribution have different
-    weights where one of them has more missing cells. Each row of the largest group is matched with a row of every other
-    group, so that they share as many missing cells as possible, and all of them get the union of their patterns.
-    Where missing cells are spread over groups as if by chance, nothing changes. Values are not looked at, so that under
-    the hypothesis that groups are alike, and if cells are missing by chance within groups, rows can be permuted.
-
-    Parameters
-    ----------
-    missing : (rows, variables) bool
-    numbers : (rows,), the group of each row: 0, 1, ...
-    """
-    rng = np.random.default_rng(seed)
-    if not missing.any() or not _differ(missing, numbers, rng):
-        return missing
-    groups = [rng.permutation(np.flatnonzero(numbers == group)) for group in range(numbers.max() + 1)]
-    largest, *others = sorted(groups, key=len, reverse=True)
-    union, partners = missing[largest], []
-    for rows in others:
-        partner = np.resize(rows, len(largest))
-        for first in range(0, len(largest), MATCHED_ROWS):
-            part = slice(first, first + MATCHED_ROWS)
-            shared = union[part].astype(np.float32) @ missing[partner[part]].T.astype(np.float32)
-            partner[part] = partner[part][linear_sum_assignment(shared, maximize=True)[1]]
-        union = union | missing[partner]
-        partners.append(partner)
-    matched = np.empty_like(missing)
-    for rows in (largest, *partners):
-        matched[rows] = union  # a row with several partners gets the pattern of the last one
-    return matched
-
-
-def _differ(missing: np.ndarray, numbers: np.ndarray, rng: np.random.Generator) -> bool:
-    """Return whether groups differ in which cells, and which pairs of cells, are missing, beyond chance."""
-    cells, groups = missing.astype(np.float32), range(numbers.max() + 1)
-
-    def spread(labels: np.ndarray) -> float:
-        shares = [cells[labels == group].T @ cells[labels == group] / (labels == group).sum() for group in groups]
-        return float(np.var(shares, axis=0).sum())
-
-    observed = spread(numbers) * (1.0 - 1e-6)
-    above = sum(spread(rng.permutation(numbers)) >= observed for _ in range(SHUFFLES))
-    return (1 + above) / (1 + SHUFFLES) <= CHANCE
 
 
 @dataclass(frozen=True)

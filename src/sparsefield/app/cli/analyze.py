@@ -322,7 +322,7 @@ def comparison(
         "groups": [{"group": str(name), "rows": n, "l1": field.field_.record.l1} for (name, field), n in sizes],
         "l1": result.pooled.l1_,
         "permutations": result.permutations,
-        "hidden_cells": result.hidden_cells,
+        "imputed_cells": result.imputed_cells,
         "tests": rows_of(result.tests),
         "edges": edges,
         "nodes": rows_of(result.nodes),
