@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -78,3 +81,26 @@ def test_info_calls_templates_by_their_labels(run, school: Path, tmp_path: Path)
     assert "Templates: within pupil, across who." in done.out
     assert "templates=['within pupil', 'across who']" in done.out
     assert "{" not in done.out
+
+
+def test_a_database_is_fitted_and_filled_as_it_is(run, school: Path, tmp_path: Path) -> None:
+    shop, model, folder = tmp_path / "school.sqlite", tmp_path / "m", tmp_path / "filled"
+    with closing(sqlite3.connect(shop)) as connection, connection:
+        for name in ("pupils", "visits"):
+            names, *rows = csv.reader((school / f"{name}.csv").read_text().splitlines())
+            connection.execute(f"CREATE TABLE {name} ({', '.join(names)})")
+            cells = [[None if cell in ("", "NA") else cell for cell in row] for row in rows]
+            connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(names))})", cells)
+    done = run("schema", shop)
+    assert done.code == 0, done.err
+    assert "[links.who]" in done.out
+    assert "# guessed: " in done.out
+    assert "1 link" in run("schema", shop, "-o", tmp_path / "schema.toml").out
+    run("schema", shop, "-o", school / "other.toml").one_error("relative to it")
+    done = run("fit", shop, "-o", model, "--l1", 1, "--no-check")
+    assert done.code == 0, done.err
+    assert run("predict", model, shop, "-o", folder).code == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["pupils.csv", "visits.csv"]
+    one = ("fit", shop, "--set", "read.sheet=pupils", "-o", tmp_path / "one", "--l1", 1, "--no-check")
+    assert run(*one).code == 0
+    assert run("predict", tmp_path / "one", shop, "-o", tmp_path / "one.csv").code == 0

@@ -128,7 +128,7 @@ def test_sqlite_may_mix_types_and_reference_an_unnamed_primary_key(tmp_path: Pat
 @pytest.mark.parametrize(
     ("tables", "words"),
     [
-        ({}, "No tables were given"),
+        ({}, "no tables were named"),
         ({"x": "nowhere"}, "there is no table 'nowhere'; tables: .*large, nations, .*A query must begin with SELECT"),
         ({"x": "SELECT * FROM nowhere"}, "table 'x': .*nowhere"),
         ({"x": "SELECT * FROM nations WHERE area > 9"}, "table 'x' has no rows"),

@@ -246,7 +246,7 @@ def test_all_problems_of_the_sections_are_told_at_once(folder: Path) -> None:
 
 def test_a_schema_file_must_exist_and_be_text(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"schema\.toml: there is no such file"):
-        read_schema(tmp_path)
+        read_schema(tmp_path / "schema.toml")
     (tmp_path / "x.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(DataError, match=r"x\.toml cannot be read as text"):
         read_schema(tmp_path / "x.toml")

@@ -37,6 +37,7 @@ app = typer.Typer(
 )
 app.command("demo")(pages.demo)
 app.command("inspect")(info.inspect)
+app.command("schema")(info.schema)
 app.command("fit")(fit.fit)
 app.command("predict")(predict.predict)
 app.command("sample")(predict.sample)

@@ -1,4 +1,4 @@
-"""``sparsefield info`` summarizes a model, and ``inspect`` the columns of a table before a fit."""
+"""``sparsefield info`` summarizes a model; ``inspect`` and ``schema`` describe tables before a fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.console import PAGES, StatusLine, check_output, deliver, new_table
+from sparsefield.app.cli.console import PAGES, StatusLine, check_output, deliver, new_table, show
 from sparsefield.app.cli.inputs import ColumnOptions, describe_columns, fit_command, form_of
 from sparsefield.app.cli.models import OpenModel, open_model
 from sparsefield.app.pages.fit_summary import (
@@ -23,6 +23,7 @@ from sparsefield.app.pages.fit_summary import (
 )
 from sparsefield.app.tables.read import read_source
 from sparsefield.app.tables.write import refuse_overwriting_inputs
+from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import DataError, count
 from sparsefield.options import as_expression
 from sparsefield.parameters import FieldParameters
@@ -237,3 +238,31 @@ def _describe_book(book: Codebook, all_columns: bool, command: str) -> Iterator[
         yield "\nAdvice:\n" + "\n".join(f"- {advice}" for advice in book.advice)
     if command:
         yield f"\nAll of it in one command, once you agree:\n{command}"
+
+
+def schema(
+    data: Annotated[
+        Path, typer.Argument(metavar="DATA", help="SQLite file, or folder of CSV, Excel or Parquet files.")
+    ],
+    output: Annotated[Path | None, opt.output_option("Write the schema to this TOML file, beside the data.")] = None,
+) -> None:
+    """Propose a schema file for linked tables: their keys and the links between them, with a remark on each guess.
+
+    Keys and links are those that a database declares, or else guessed from names and values. Without --output the
+    schema is printed. 'fit' takes DATA itself, too; edit the file where a guess is wrong.
+    """
+    from sparsefield.app.tables.schema_proposal import propose_schema
+
+    if output is not None:
+        check_output(output, (".toml",))
+        refuse_overwriting_inputs([output], [data])
+        folder = data if data.is_dir() else data.parent
+        if output.resolve().parent != folder.resolve():
+            raise DataError(f"{output}: paths in a schema file are relative to it: write it into the folder {folder}.")
+    proposal = propose_schema(data)
+    if output is None:
+        show(proposal.as_toml())
+        return
+    write_atomically(output, proposal.as_toml().encode())
+    tables, links = (count(len(proposal.content[part]), part[:-1]) for part in ("tables", "links"))
+    deliver([f"{tables}, {links}, {count(sum(map(len, proposal.notes.values())), 'remark')}."], written=[output])

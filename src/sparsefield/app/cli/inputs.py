@@ -178,12 +178,22 @@ def form_of(data: Path) -> Literal["table", "matrix", "linked"]:
     return {".npz": "matrix", ".toml": "linked"}.get(data.suffix.lower(), "table")  # pyright: ignore[reportReturnType]
 
 
+def has_linked_tables(data: Path) -> bool:
+    """Return whether a path names a SQLite file of several tables."""
+    from sparsefield.app.tables.linked import is_database, open_database
+
+    if not is_database(data):
+        return False
+    with open_database(data) as database:
+        return len(database.tables) > 1
+
+
 def read_data(
     data: Path, reading: FileFormat, columns: ColumnOptions, *, weight: str | None = None, group: str | None = None
 ) -> InputData:
     """Read a table without its identifiers, a sparse matrix, or linked tables."""
     form = form_of(data)
-    if form == "linked":
+    if form == "linked" or (reading.sheet is None and has_linked_tables(data)):
         linked = read_linked(data, reading, columns, weight or group)
         rows = sum(source.n_rows for source in linked.data.sources.values())
         return InputData(linked.data, [], linked.kinds or "auto", rows, linked.inputs, linked=True)

@@ -9,7 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.cli.console import note
-from sparsefield.app.cli.inputs import InputData, NamedColumns, form_of, note_format, read_linked, read_weights
+from sparsefield.app.cli.inputs import (
+    InputData,
+    NamedColumns,
+    form_of,
+    has_linked_tables,
+    note_format,
+    read_linked,
+    read_weights,
+)
 from sparsefield.app.tables.file_format import PLAIN, FileFormat, HeldOut, Source, source_of
 from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT, list_columns, read_like
 from sparsefield.app.tables.write import refuse_overwriting_inputs, write_table
@@ -40,6 +48,11 @@ class OpenModel:
     def linked(self) -> bool:
         """Whether the model is over linked tables."""
         return self.estimator == "RelationalField"
+
+    def form_of(self, data: Path) -> str:
+        """Return what a path names for this model: a SQLite file has one table, or linked ones."""
+        form = form_of(data)
+        return "linked" if form == "table" and self.linked and has_linked_tables(data) else form
 
     @cached_property
     def source(self) -> Source | None:
@@ -158,7 +171,7 @@ def read_tables(
     Columns that a table lacks are missing, or refused if it should be ``complete``; with ``known_states``, values that
     the model does not know are refused.
     """
-    form, linked = form_of(data), model.linked
+    form, linked = model.form_of(data), model.linked
     if form == "matrix" and not data.is_dir():
         raise DataError(f"{data}: a sparse matrix has no missing values to impute: pass one table with missing values.")
     if linked != (form == "linked"):

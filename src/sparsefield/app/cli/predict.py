@@ -10,7 +10,6 @@ import typer
 
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import StatusLine, check_folder, check_table_output, deliver, note
-from sparsefield.app.cli.inputs import form_of
 from sparsefield.app.cli.models import ModelTables, open_model, read_tables
 from sparsefield.app.tables.file_format import PLAIN
 from sparsefield.app.tables.read import list_columns
@@ -61,7 +60,8 @@ def predict(
         imputations: Draw missing values M times, such as 20 (multiple imputation), and write all tables below each
             other, after the columns imputation and row.
     """
-    linked = form_of(data) == "linked"
+    saved = open_model(model, data)
+    linked = saved.form_of(data) == "linked"
     if imputations is not None and (linked or proba or fill != "auto"):
         raise DataError("--imputations draws the values of one table: remove --proba and --fill, and pass one table.")
     if linked and not proba:
@@ -70,7 +70,6 @@ def predict(
         check_table_output(output)
         refuse_overwriting_inputs([output], [data, model])
     options = reading.reading()
-    saved = open_model(model, data)
     saved.require("MarkovField", "RelationalField", what="can impute")
     tables = read_tables(saved, data, options)
     if not (linked or proba):

@@ -16,7 +16,7 @@ import polars as pl
 from sparsefield.app.tables.file_format import list_first
 from sparsefield.app.tables.values import as_polars, as_whole
 from sparsefield.data.frames import as_source
-from sparsefield.data.links import Link
+from sparsefield.data.links import ForeignKey, Link
 from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
 
@@ -34,8 +34,9 @@ class Database:
 
     def __init__(self, connection: sqlite3.Connection, place: str) -> None:
         self.connection, self.place = connection, place
-        listed = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') AND substr(name, 1, 7) <> 'sqlite_'"
-        self.tables = [name for (name,) in self._rows(f"{listed} ORDER BY name")]
+        listed = "FROM sqlite_master WHERE type IN ('table', 'view') AND substr(name, 1, 7) <> 'sqlite_'"
+        types = dict(self._rows(f"SELECT name, type {listed} ORDER BY name"))
+        self.tables, self.views = list(types), {name for name, type in types.items() if type == "view"}
 
     def _rows(self, query: str, *values: str) -> list[tuple]:
         try:
@@ -55,6 +56,16 @@ class Database:
         known = {name.casefold(): name for name in self.tables}
         rows = [(column, known[to.casefold()], key) for column, to, key in rows if to.casefold() in known]
         return [(column, to, key or self.primary_key(to)) for column, to, key in rows]
+
+    def find_keys(self, names: Mapping[str, str]) -> tuple[dict[str, str], list[tuple[str, ForeignKey]]]:
+        """Return {table: key}, and the declared links with the columns that they reference.
+
+        ``names`` are {table: the name that it gets}. Without a primary key, the key is a column that others reference.
+        """
+        foreign = [(name, *key) for table, name in names.items() for key in self.foreign_keys(table)]
+        links = [(key, ForeignKey(name, column, names[to])) for name, column, to, key in foreign if key and to in names]
+        primary = {name: key for table, name in names.items() if (key := self.primary_key(table))}
+        return {link.to: key for key, link in reversed(links)} | primary, links
 
     def read(self, table: str, query: str = "") -> pl.DataFrame:
         """Return all rows of a table, or the result of one SELECT, to which the table gives its name in messages."""
@@ -80,18 +91,25 @@ class Database:
         return pl.DataFrame(columns)
 
 
+def is_database(path: Path) -> bool:
+    """Return whether a file is one of SQLite."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(16).startswith(b"SQLite format 3")
+
+
 @contextmanager
 def open_database(path: Path | str, place: str = "") -> Iterator[Database]:
     """Open a copy of a SQLite file and of its log, since SQLite would merge the log, or make one beside the file."""
     path, place = Path(path), place or str(path)
     if not path.is_file():
         raise DataError(f"{place}: there is no such database; give a SQLite file.")
-    with path.open("rb") as file:
-        if not file.read(16).startswith(b"SQLite format 3"):
-            raise DataError(
-                f"{place}: this is no SQLite file; a file with one table is named under [tables.NAME] of a schema file "
-                "without 'database', and tables of other databases can be exported as Parquet."
-            )
+    if not is_database(path):
+        raise DataError(
+            f"{place}: this is no SQLite file; a file with one table is named under [tables.NAME] of a schema file "
+            "without 'database', and tables of other databases can be exported as Parquet."
+        )
     with tempfile.TemporaryDirectory(prefix="sparsefield-") as folder:
         copy, log = Path(folder) / "database", path.with_name(f"{path.name}-wal")
         shutil.copyfile(path, copy)
@@ -112,36 +130,11 @@ def read_database(
 ) -> Relational:
     """Read linked tables from a SQLite file, which is not changed.
 
-    Parameters
-    ----------
-    database : path
-    tables : {name: table or query}
-        ``{"nation": "nations"}`` reads a table, ``{"nation": "SELECT name, area FROM nations"}`` the result of a query.
-        The order of rows is not defined, so an `OffsetLink` needs its column ``along``.
-    keys : {table: column}
-        The key column of each table. None takes the primary keys that the database declares, or else the columns that
-        foreign keys reference.
-    links : {name: (table, column, table)}
-        As for `Relational`. None takes the foreign keys that the database declares between these tables; a link has the
-        name of its column, or ``table.column`` if several tables have a column of that name.
-    **options : ``observed``, ``ignore`` and ``templates``, as for `Relational`
-
-    Returns
-    -------
-    Relational
-
-    Raises
-    ------
-    DataError
-        If the database cannot be opened or does not have a table.
-
-    Examples
-    --------
-    >>> read_database("world.sqlite", {"nation": "nations"})  # doctest: +SKIP
-    Relational(nation: 14 rows, 111 variables)
+    ``tables`` are {name: table, or query that begins with SELECT}. Keys and links are those that the database declares
+    unless they are given. ``options`` are ``observed``, ``ignore`` and ``templates``, as for `Relational`.
     """
     if not tables:
-        raise DataError("No tables were given: pass tables={name: table or query, ...}.")
+        raise DataError(f"{database}: no tables were named: add a section [tables.NAME] for each.")
     frames, name_of = {}, {}
     with open_database(database) as opened:
         known = {table.casefold(): table for table in opened.tables}
@@ -157,22 +150,24 @@ def read_database(
                 raise DataError(f"{opened.place}: table {name!r} has no rows.")
             if table is not None:
                 name_of.setdefault(table, name)
-        primary = {name: opened.primary_key(table) for table, name in name_of.items()}
-        foreign = [(name, *key) for table, name in name_of.items() for key in opened.foreign_keys(table)]
-    foreign = [(table, column, name_of[to], key) for table, column, to, key in foreign if to in name_of and key]
-    if keys is None:
-        keys = {to: key for _, _, to, key in reversed(foreign)} | {name: key for name, key in primary.items() if key}
+        declared, foreign = opened.find_keys(name_of)
+    keys = declared if keys is None else keys
     if links is None:
-        links, columns = {}, [column for _, column, _, _ in foreign]
-        for table, column, to, referenced in foreign:
-            if keys.get(to) != referenced:
+        for key, link in foreign:
+            if keys.get(link.to) != key:
                 raise DataError(
-                    f"Column {column!r} of table {table!r} is declared to reference {referenced!r} of table {to!r}, "
-                    f"whose key is {keys.get(to)!r}: pass keys= and links= explicitly."
+                    f"Column {link.column!r} of table {link.table!r} is declared to reference {key!r} of table "
+                    f"{link.to!r}, whose key is {keys.get(link.to)!r}: give keys and links."
                 )
-            name = column if columns.count(column) == 1 else f"{table}.{column}"
-            links["_".join(name.split())] = (table, column, to)  # the name of a link has no spaces
+        links = name_links([link for _, link in foreign])
     return Relational(frames, keys=keys, links=links, **options)
+
+
+def name_links(links: Sequence[ForeignKey]) -> dict[str, ForeignKey]:
+    """Return {name: link}: the column, or ``table.column`` if several tables have a column of that name."""
+    columns = [link.column for link in links]
+    names = [link.column if columns.count(link.column) == 1 else f"{link.table}.{link.column}" for link in links]
+    return {"_".join(name.split()): link for name, link in zip(names, links, strict=True)}  # without spaces
 
 
 def read_triples(triples: Any, *, entities: Any = None, pairs: Literal["all", "mentioned"] = "all") -> Relational:

@@ -83,12 +83,11 @@ class _Content:
     @contextmanager
     def as_file(self) -> Iterator[Path]:
         """Yield the path of a file with the content."""
-        if self.path.is_file() and not self.compression:
-            yield self.path
-            return
         with tempfile.TemporaryDirectory(prefix="sparsefield-") as folder:
-            path = Path(folder) / "table"
-            path.write_bytes(self.data)
+            path = self.path
+            if self.compression or not path.is_file():
+                path = Path(folder) / "table"
+                path.write_bytes(self.data)
             yield path
 
 

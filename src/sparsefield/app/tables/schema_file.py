@@ -14,8 +14,9 @@ import polars as pl
 
 from sparsefield.app.tables.column_kinds import find_kinds
 from sparsefield.app.tables.file_format import FileFormat
-from sparsefield.app.tables.linked import read_database, read_triples
+from sparsefield.app.tables.linked import is_database, read_database, read_triples
 from sparsefield.app.tables.read import SourceTable, read_source, read_table
+from sparsefield.app.tables.schema_proposal import propose_schema
 from sparsefield.data.links import ForeignKey, Link, OffsetLink
 from sparsefield.data.relational import Relational, resolve_templates
 from sparsefield.errors import DataError
@@ -90,7 +91,8 @@ def read_schema(path: Path | str) -> Relational:
 
     Parameters
     ----------
-    path : the file, or a folder that contains ``schema.toml``
+    path : the file, or a folder that contains ``schema.toml``; or a SQLite file, or a folder of CSV or Parquet files,
+        whose keys and links are those that `propose_schema` finds
 
     Returns
     -------
@@ -112,9 +114,11 @@ def read_schema(path: Path | str) -> Relational:
 def parse_schema_file(path: Path | str) -> SchemaFile:
     """Parse a schema file, and read its tables as `read_schema` does."""
     path = Path(path)
+    is_proposed = is_database(path) or (path.is_dir() and not (path / SCHEMA_NAME).exists())
+    content = propose_schema(path).content if is_proposed else {}
     path = path / SCHEMA_NAME if path.is_dir() else path
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        content = content or tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.") from None
     except (OSError, UnicodeDecodeError) as error:

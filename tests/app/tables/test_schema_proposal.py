@@ -1,0 +1,114 @@
+"""Keys and links of databases and folders are found as they are declared, or guessed with a remark."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sparsefield import read_schema
+from sparsefield.app.tables.schema_proposal import propose_schema
+from sparsefield.data.links import ForeignKey
+from sparsefield.errors import DataError
+
+LINKS = {
+    "customer_id": ForeignKey("orders", "customer_id", "customers"),
+    "order": ForeignKey("order_lines", "order", "orders"),
+    "productId": ForeignKey("order_lines", "productId", "products"),
+}
+
+
+def tables() -> dict[str, pl.DataFrame]:
+    rng = np.random.default_rng(0)
+    people, orders, lines = 60, 150, 400
+    return {
+        "customers": pl.DataFrame(
+            {
+                "id": np.arange(1, people + 1),
+                "name": [f"person {k}" for k in range(people)],
+                "region": rng.choice(["n", "s"], people),
+            }
+        ),
+        "products": pl.DataFrame({"product_id": np.arange(100, 110), "kind": ["food", "toy"] * 5}),
+        "orders": pl.DataFrame(
+            {
+                "id": np.arange(1, orders + 1),
+                "customer_id": rng.integers(1, people + 1, orders),
+                "paid": rng.choice(["card", "cash", None], orders),
+            }
+        ),
+        "order_lines": pl.DataFrame(
+            {
+                "order": rng.integers(1, orders + 1, lines),
+                "productId": rng.integers(100, 110, lines),
+                "number": rng.integers(1, 4, lines),
+            }
+        ),
+    }
+
+
+def declared(name: str) -> str:
+    keys = {"customers": "id INTEGER PRIMARY KEY, name, region", "products": "product_id INTEGER PRIMARY KEY, kind"}
+    keys["orders"] = "id INTEGER PRIMARY KEY, customer_id REFERENCES customers, paid"
+    keys["order_lines"] = '"order" REFERENCES orders, productId REFERENCES products, number'
+    return keys[name]
+
+
+@pytest.fixture(params=["declared", "guessed", "folder", "parquet"])
+def place(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    if request.param in ("folder", "parquet"):
+        for name, table in tables().items():
+            if request.param == "folder":
+                table.write_csv(tmp_path / f"{name}.csv")
+            else:
+                table.write_parquet(tmp_path / f"{name}.parquet")
+        return tmp_path
+    path = tmp_path / "shop.sqlite"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        for name, table in tables().items():
+            columns = ", ".join(f'"{column}"' for column in table.columns)
+            connection.execute(f"CREATE TABLE {name} ({declared(name) if request.param == 'declared' else columns})")
+            connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * table.width)})", table.rows())
+        connection.execute("CREATE VIEW paid AS SELECT * FROM orders WHERE paid IS NOT NULL")
+        connection.execute("CREATE TABLE no_rows (a)")
+    return path
+
+
+def test_tables_keys_and_links_are_found(place: Path, request: pytest.FixtureRequest) -> None:
+    data = read_schema(place)
+    assert data.keys == {"customers": "id", "products": "product_id", "orders": "id"}
+    assert data.links == LINKS
+    assert data.variables("customers") == ("region",)  # names are left out, as in a fit of one table
+    assert set(data.tables) == set(tables())
+    proposal = propose_schema(place)
+    guesses = [note for notes in proposal.notes.values() for note in notes if note.startswith("guessed: ")]
+    assert len(guesses) == (0 if "declared" in request.node.name else 6)
+
+
+def test_a_written_schema_is_read_as_the_database(place: Path) -> None:
+    folder = place if place.is_dir() else place.parent
+    text = propose_schema(place).as_toml()
+    assert "# ignored, since they cannot be learned: 'name' (an identifier)" in text
+    (folder / "s.toml").write_text(text)
+    written, direct = read_schema(folder / "s.toml"), read_schema(place)
+    assert repr(written) == repr(direct)
+    assert (written.keys, written.links, written.ignore) == (direct.keys, direct.links, direct.ignore)
+
+
+def test_texts_link_by_their_values_and_numbers_do_not(tmp_path: Path) -> None:
+    words = [f"w{k}" for k in range(9)]
+    pl.DataFrame({"nation": words, "rich": [0, 1, 1] * 3}).write_csv(tmp_path / "nations.csv")
+    pairs = pl.DataFrame({"subject": words, "object": words[::-1], "level": ["w1", "w2", "x"] * 3, "rank": range(9)})
+    pairs.write_csv(tmp_path / "an odd pair.csv")
+    data = read_schema(tmp_path)
+    assert set(data.links) == {"subject", "object"}
+    assert '[tables."an odd pair"]' in propose_schema(tmp_path).as_toml()
+
+
+def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there are no tables with rows: give a SQLite file, or a folder"):
+        propose_schema(tmp_path)
