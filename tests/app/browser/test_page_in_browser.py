@@ -193,7 +193,7 @@ def test_pictures_and_tables_are_exported(driver: Any, report: Path) -> None:
                                        ".map((entry) => [entry[0], entry[1]])"))  # fmt: skip
     assert texts["network.svg"].startswith("<svg")
     assert ">smokes</text>" in texts["network.svg"]
-    assert texts["edges.csv"].splitlines()[0].endswith("column_a,column_b,strength,sign,template")
+    assert texts["edges.csv"].splitlines()[0].endswith("variable_a,variable_b,strength,sign,holds,template")
     assert "smokes" in texts["columns.csv"]
     assert console_errors(driver) == []
 

@@ -59,7 +59,7 @@ def test_a_fit_begins_with_sentences_and_ends_with_errors_by_column(run, pairs: 
     assert done.code == 0, done.err
     field, table = load(tmp_path / "m"), pl.read_csv(pairs)
     assert done.out.splitlines()[:6] == findings(field, table)
-    assert done.out.index("Strongest features") < done.out.index(", converged.") < done.out.index("held-out cells, ")
+    assert done.out.index("Strongest edges") < done.out.index(", converged.") < done.out.index("held-out cells, ")
     lines = [line.split() for line in done.out.partition("gain in log-likelihood\n")[2].splitlines()]
     checked = hold_out(table, field)
     ranked = sorted(checked.columns, key=lambda column: -column.gain.value)

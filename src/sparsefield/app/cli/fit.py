@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CHECKED_SHARE = 0.1
 """The share of cells that a fit holds out to check itself."""
 
-SHOWN_FEATURES = 10
+SHOWN_EDGES = 10
 SHOWN_COLUMNS = 12
 """Number of columns up to which all are shown; of more, half of it from each end."""
 
@@ -71,11 +71,12 @@ def fit(
 ) -> None:
     """Learn a field: which columns depend on each other, and how.
 
-    Every kind of column may have missing values. Without --l1, the strength of the penalty is selected by predictions
-    of held-out cells, or by another criterion.
+    Mostly `sparsefield fit DATA -o MODEL` is enough: kinds of columns are found, any cell may be missing, and the
+    strength of the penalty is selected. Look first at --missing for codes such as -99, and at --ordinal, --nominal and
+    --numeric where a kind is wrong. 'inspect' suggests both.
 
-    Writes the field to a model file, and prints which columns go together and how much, the strongest features, whether
-    the optimizer converged, and how well held-out cells of each column are predicted; or that nothing could be learned.
+    Prints how many edges hold, the strongest ones, whether the optimizer converged, and how well held-out cells of each
+    column are predicted; or that nothing could be learned.
 
     Options:
         check: Fit again with a tenth of the cells held out, and report how well it predicts them.
@@ -167,7 +168,7 @@ def _describe_fit(
     """Yield what was learned: findings, features, how it was learned, and how well held-out cells are predicted."""
     nothing = "" if checked is None else _describe_if_nothing_learned(checked, dataset)
     yield nothing or "\n".join(sentences)
-    yield from describe_features(field.field_, SHOWN_FEATURES)
+    yield from describe_features(field.field_, SHOWN_EDGES)
     yield ""
     yield from _describe_options(field)
     record, steps = field.field_.record, f"{count(field.n_iter_, 'iteration')}, {seconds:.1f} s"

@@ -46,7 +46,7 @@ ALWAYS_SHOWN = ("induction", "objective", "l1", "l2")
 def info(
     *,
     model: opt.Model,
-    features: Annotated[int, typer.Option(min=0)] = 10,
+    edges: Annotated[int, typer.Option(min=0)] = 10,
     variables: Annotated[int, typer.Option(min=0)] = 10,
     as_json: opt.Json = False,
 ) -> None:
@@ -55,19 +55,19 @@ def info(
     A model that was given, not learned, has no options and no frequencies of states.
 
     Options:
-        features: Show this many features.
+        edges: Show this many edges.
         variables: Show this many variables.
     """
     saved = open_model(model)
     params = _params(saved)
     deliver(
-        _describe_model(saved, params, features, variables),
+        _describe_model(saved, params, edges, variables),
         lambda: {"model": str(model), **model_content(saved.estimator, saved.field_, params)},
         as_json=as_json,
     )
 
 
-def _describe_model(model: OpenModel, params: Mapping[str, Any], features: int, variables: int) -> Iterator[str]:
+def _describe_model(model: OpenModel, params: Mapping[str, Any], edges: int, variables: int) -> Iterator[str]:
     from sparsefield.app.pages.findings import describe_edges
 
     field = model.field_
@@ -106,7 +106,7 @@ def _describe_model(model: OpenModel, params: Mapping[str, Any], features: int, 
             yield f"  {table}{variable.name}: {describe_variable(variable, SHOWN_STATES, frequencies=learned)}"
         if len(named) > variables:
             yield f"  ... and {len(named) - variables:,} more (--variables {len(named)} shows all)"
-    yield from describe_features(field, features)
+    yield from describe_features(field, edges)
 
 
 def _params(model: OpenModel) -> dict[str, Any]:
@@ -123,15 +123,17 @@ def _params(model: OpenModel) -> dict[str, Any]:
 
 
 def describe_features(field: Field, number: int) -> Iterator[str]:
-    """Yield the strongest features of two and more columns, one line each."""
-    from sparsefield.analysis.feature_sentences import list_features
+    """Yield the strongest edges, one line each: the linear feature, and the strongest one beyond that."""
+    from sparsefield.analysis.network import Network
+    from sparsefield.app.pages.findings import features_by_edge, is_linear
 
-    features = list_features(field, number)
-    if features:
+    edges = features_by_edge(Network(field), number)
+    if edges:
         how = describe_weights(field)
-        yield f"\nStrongest features{f' ({how})' if how else ''}:"
-    for feature in features:
-        yield f"{feature.weight:+7.2f}  {feature.sentence}"
+        yield f"\nStrongest edges{f' ({how})' if how else ''}:"
+    for first, *others in edges:
+        beyond = f"; beyond that, {others[0].sentence} ({others[0].weight:+.2f})" if others and is_linear(first) else ""
+        yield f"{first.weight:+7.2f}  {first.sentence}{beyond}"
 
 
 def model_content(estimator: str, field: Field, params: Mapping[str, Any]) -> dict[str, Any]:

@@ -167,7 +167,7 @@ def plot(
         width_mm: Width in print, in millimeters.
         dpi: Dots per inch of a PNG file.
         edge_labels: Label edges with their weights.
-        min_weight: Draw the edges with at least this strength, instead of the strongest.
+        min_weight: Draw all edges with at least this strength, instead of the strongest that hold.
     """
     check_output(output, PICTURES)
     refuse_overwriting_inputs([output], [model, Path(communities) if communities else None])

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.network import Network, Subgraph
+from sparsefield.app.pages.findings import edges_that_hold
 from sparsefield.app.pages.groups import (
     DARK_COLORS,
     GREY,
@@ -78,8 +79,8 @@ def plot_network(
         Columns that they leave out are gray.
     edge_labels : whether edges have their weights as labels
     min_weight : float
-        Smallest strength of an edge that is drawn; by default about as many edges are drawn as can be told apart, and
-        those that keep columns connected.
+        Smallest strength of an edge that is drawn; by default the strongest of the edges that hold are drawn, about as
+        many as can be told apart.
     width_mm : float
         Width of a new figure in print, in millimeters; names are sized for it.
 
@@ -133,7 +134,8 @@ def plot_network(
     places = layout_nodes(len(part.nodes), part.ends, part.strengths, group)
     places = arrange(places, circles.boxes + LABEL_ROOM * edge_labels, frame) if len(places) else places
     if not len(part.edges):
-        ax.text(14, 24, "No two columns share a feature.", fontsize=9, color=GREY)
+        none = "No edge holds." if len(network.strengths) else "No two columns share a feature."
+        ax.text(14, 24, none, fontsize=9, color=GREY)
     _draw_edges(ax, part, places, circles, min(max(0.11 * room, 1.8), 8.0), labeled=edge_labels)
     _draw_nodes(ax, part, places, circles, groups)
     if legend:
@@ -153,14 +155,15 @@ def _new_axes(width: float, height: float) -> Axes:
 
 
 def _choose_part(network: Network, min_weight: float | None) -> Subgraph:
-    """Return the columns and edges that are drawn: the strongest, and those that keep columns connected."""
+    """Return the columns and edges that are drawn: the strongest that hold, and those that keep columns connected."""
     limit = min(network.n_variables + len(network.field.layout.tables), MAX_NODES)
-    if min_weight is None:
-        overview = network.overview(limit, max(MIN_EDGES, round(EDGES_PER_NODE * limit)))
-        edges = overview.edges
-    else:
-        overview = network.overview(limit, len(network.strengths))
-        edges = overview.edges[overview.strengths >= min_weight]
+    most, holding = max(MIN_EDGES, round(EDGES_PER_NODE * limit)), edges_that_hold(network)
+    overview = network.overview(limit, most if holding is None and min_weight is None else len(network.strengths))
+    edges = overview.edges
+    if min_weight is not None:
+        edges = edges[overview.strengths >= min_weight]
+    elif holding is not None:
+        edges = np.intersect1d(edges, holding)[:most]
     joined = set(network.ends[edges].ravel().tolist())
     with_isolated = network.n_variables <= MAX_WITH_ISOLATED
     return Subgraph(network, tuple(node for node in overview.nodes if with_isolated or node in joined), edges)
@@ -186,7 +189,9 @@ def _legend(part: Subgraph, groups: Groups) -> list[Any]:
             dots.append((NEUTRAL, "others" if present[-1] < len(groups.names) else "none"))
         items += [Line2D([], [], marker="o", ls="", ms=6, mec=WHITE, color=c, label=_plain(name)) for c, name in dots]
     if len(part.edges) < len(network.strengths):
-        items.append(Line2D([], [], ls="", label=f"{len(part.edges):,} of {len(network.strengths):,} edges"))
+        holding = edges_that_hold(network)
+        hold = "" if holding is None else f"; {len(holding):,} hold"
+        items.append(Line2D([], [], ls="", label=f"{len(part.edges):,} of {len(network.strengths):,} edges{hold}"))
     return items
 
 

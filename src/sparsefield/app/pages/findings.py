@@ -153,6 +153,30 @@ def describe_gains(
     return f"{told} Over all cells the log-likelihood is no better, mostly because of {worst.name}."
 
 
+def features_by_edge(network: Network, most: int | None = None) -> list[list[Feature]]:
+    """Return the features of each of the ``most`` strongest edges, of those that hold first; the linear one first.
+
+    A feature of three columns and more belongs to the first of its edges.
+    """
+    holding, order = edges_that_hold(network), np.arange(len(network.strengths))
+    if holding is not None:
+        order = np.concatenate([holding, np.setdiff1d(order, holding)])
+    found, seen = [], set[int]()
+    for edge in order.tolist():
+        numbers = [k for k in network.feature_numbers(edge) if k not in seen]
+        seen.update(numbers)
+        if numbers:
+            found.append(sorted(name_features(network.field, numbers), key=lambda feature: not is_linear(feature)))
+        if len(found) == most:
+            break
+    return found
+
+
+def is_linear(feature: Feature) -> bool:
+    """Return whether a feature is one of scores alone, beside which those of states say what is beyond it."""
+    return all(term.state is None for term in feature.terms)
+
+
 def _tell_edges(network: Network, sample: Dataset, most: int) -> list[str]:
     """Return sentences on the strongest edges that hold, each with a column that no earlier one has.
 
@@ -170,7 +194,7 @@ def _tell_edges(network: Network, sample: Dataset, most: int) -> list[str]:
         if min(times[end] for end in ends) > 0 or max(times[end] for end in ends) >= MAX_TIMES:
             continue
         features = name_features(network.field, network.feature_numbers(edge))
-        features = sorted(features, key=lambda feature: any(term.state is not None for term in feature.terms))
+        features = sorted(features, key=lambda feature: not is_linear(feature))
         sentence = next(filter(None, (_tell(sample, feature) for feature in features[:MAX_FEATURES])), None)
         if sentence is not None:
             told.append(sentence[0].upper() + sentence[1:])

@@ -11,7 +11,7 @@ import numpy as np
 from sparsefield.analysis.feature_sentences import Feature, name_features
 from sparsefield.analysis.network import Network, Subgraph
 from sparsefield.app.pages.cells import DataShares, state_labels
-from sparsefield.app.pages.findings import edges_that_hold
+from sparsefield.app.pages.findings import edges_that_hold, is_linear
 from sparsefield.app.pages.fit_summary import describe_variable
 from sparsefield.app.pages.groups import GROUP_COLORS, Groups
 from sparsefield.app.pages.layout import MIN_GROUPED, layout_nodes
@@ -82,7 +82,7 @@ def describe_network(
         "holding": None if holding is None else int(np.isin(part.edges, holding).sum()),
         "t": [templates.index(template) if template else -1 for template in over],
         "templates": templates,
-        "f": [[_feature(f) for f in name_features(network.field, own[:MAX_FEATURES])] for own in features],
+        "f": [_features(network, own) for own in features],
         "more": [max(0, len(own) - MAX_FEATURES) for own in features],
         "pairs": [_pair(network, k, shares) for k in edges[:MAX_PAIRS]],
         "bubbles": _bubbles(network, groups) if len(part.nodes) > BUBBLES_ABOVE else None,
@@ -128,6 +128,12 @@ def _layout(part: Subgraph, layout_edges: set[int], groups: Groups) -> np.ndarra
         inside = (ends >= 0).all(axis=1)
         places[members] = np.round(SCALE * layout_nodes(len(members), ends[inside], part.strengths[inside]))
     return places
+
+
+def _features(network: Network, numbers: list[int]) -> list[list[Any]]:
+    """Return the strongest features of an edge, the linear one first."""
+    named = name_features(network.field, numbers[: 4 * MAX_FEATURES])
+    return [_feature(f) for f in sorted(named, key=lambda feature: not is_linear(feature))[:MAX_FEATURES]]
 
 
 def _feature(feature: Feature) -> list[Any]:

@@ -36,7 +36,7 @@ from sparsefield.analysis.metrics import (
 from sparsefield.analysis.network import Network
 from sparsefield.analysis.predictability import ScoredRows, find_predictability, score_rows
 from sparsefield.app.pages.cells import DataShares
-from sparsefield.app.pages.findings import count_pairs, describe_gains, tell_findings
+from sparsefield.app.pages.findings import count_pairs, describe_gains, features_by_edge, is_linear, tell_findings
 from sparsefield.app.pages.fit_summary import (
     describe_convergence,
     describe_kinds,
@@ -120,11 +120,11 @@ def make_page(
         title=title,
         served=server is not None,
         size=_size(network, scored),
-        findings=[FIGURE.split(line) for line in lines],
+        findings=[lines[:1], *(FIGURE.split(line) for line in lines[1:])],
         warning=warning,
         columns=None if scored is None else _columns(network, scored),
         quality=None if scored is None or not scored.scores else _quality(field, scored),
-        features=_features(field, {} if intervals is None else intervals.by_feature),
+        features=_features(network, {} if intervals is None else intervals.by_feature),
         groups=groups,
         centrality=_centrality(network, rings),
         stability=describe_stability(field, list_features(field)) if field.record.stability else [],
@@ -281,12 +281,15 @@ def _quality(field: Field, scored: ScoredRows) -> dict[str, Any]:
     }
 
 
-def _features(field: Field, intervals: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
-    """Return the strongest features with their weights, intervals and stability."""
-    features = list_features(field, MAX_FEATURES)
+def _features(network: Network, intervals: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
+    """Return the features of the strongest edges with their weights, intervals and stability."""
+    field = network.field
+    groups = features_by_edge(network, MAX_FEATURES)
+    rows = [(f, is_linear(own[0]) and f is not own[0]) for own in groups for f in own][:MAX_FEATURES]
+    features = [feature for feature, _ in rows]
     ends = [abs(end) for feature in features for end in intervals.get(feature.name, ())]
     return {
-        "rows": features,
+        "rows": rows,
         "total": int(np.count_nonzero(field.weights) + np.count_nonzero(field.conjunction_weights)),
         "largest": max([abs(feature.weight) for feature in features] + ends, default=1.0),
         "stability": stability_column(field, features),

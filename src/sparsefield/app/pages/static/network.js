@@ -612,12 +612,13 @@ const net = (() => {
   }
   const edgeList = () =>
     writeCsv([
-      ["column_a", "column_b", "strength", "sign", "template"],
+      ["variable_a", "variable_b", "strength", "sign", "holds", "template"],
       ...data.s.map((s, e) => [
         data.names[data.a[e]],
         data.names[data.b[e]],
         s,
         data.sign[e],
+        data.holding === null ? "" : e < data.holding,
         data.templates[data.t[e]] ?? "",
       ]),
     ]);

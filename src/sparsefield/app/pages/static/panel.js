@@ -195,10 +195,16 @@
         make("p", { class: "soft small" }, "Blue: more rows than independent columns would have; orange: fewer."),
       );
     }
-    parts.push(
-      make("h4", {}, "Features"),
-      make("div", { class: "neighbor" }, make("ul", {}, ...data.f[e].map((feature) => featureLine(e, feature)))),
-    );
+    const linear = data.f[e].filter((f) => !f[3] && f[0] === null && f[1] === null).length;
+    for (const [title, features] of [
+      [linear ? "Linear weight, given all other columns" : "Weights, given all other columns", data.f[e].slice(0, linear || 99)],
+      ["Beyond that", linear ? data.f[e].slice(linear) : []],
+    ])
+      if (features.length)
+        parts.push(
+          make("h4", {}, title),
+          make("div", { class: "neighbor" }, make("ul", {}, ...features.map((feature) => featureLine(e, feature)))),
+        );
     if (data.more[e]) parts.push(make("p", { class: "soft" }, `and ${data.more[e]} weaker features`));
     return parts;
   }
