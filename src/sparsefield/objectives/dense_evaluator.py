@@ -173,7 +173,7 @@ class DenseEvaluator(DenseProblem):
 
     def wald_statistics(self, weights: np.ndarray) -> np.ndarray:
         """Return Wald statistics at the last point: see `curvature.wald_statistics`."""
-        return curvature.wald_statistics(self.weights_of_field(*self._point), self._evaluated, weights)
+        return curvature.wald_statistics(self.weights_of_field(*self._point), self.evaluated, weights)
 
 
 def mean_and_variance(sums: np.ndarray, squares: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -444,10 +444,6 @@ class TorchEvaluator(DenseEvaluator):
         errors = np.split(self.table.errors.cpu().numpy().copy(), bounds, axis=1)
         return self.source.rows.map_update(_with_errors, each=errors)[0]
 
-    def wald_statistics(self, weights: np.ndarray, groups: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        self._evaluated = self.evaluated
-        return super().wald_statistics(weights, groups)
-
 
 def _with_errors(part: EvaluatedBlock, errors: np.ndarray) -> tuple[EvaluatedBlock, None]:
     return part._replace(errors=np.ascontiguousarray(errors), expectations=part.block.beliefs), None
