@@ -56,9 +56,13 @@ def edge_evidence(state: State, *, thorough: bool) -> EdgeEvidence | None:
     single = len(layout.schemas) == 1 and not (layout.neighbor_views or layout.has_latent)
     if not (single and problem.has_wald_statistics) or isinstance(state.missing, ClampedBeliefs):
         return None
-    active, candidates = working_set.active, all_pairs(layout)
+    active = working_set.active
     features, n_biases = working_set.features[active], working_set.n_biases
     weights, n_rows = working_set.theta[n_biases:][active], int(count_rows(problem.source.rows, 1)[0])
+    operations = n_rows * float(np.square(_count_parameters(layout, features)).sum())
+    if operations > (MAX_OPERATIONS if thorough else MAX_AT_FIXED_L1):
+        return None
+    candidates = all_pairs(layout)
     linear = pad_features(candidates[_are_linear(layout, candidates)], features.shape[1])
     every = np.concatenate([features, linear[~np.isin(layout.keys(linear), layout.keys(features))]])
     parameters = _count_parameters(layout, every)
@@ -66,10 +70,6 @@ def edge_evidence(state: State, *, thorough: bool) -> EdgeEvidence | None:
     complete &= MIN_ROWS * parameters.max(initial=0.0) <= problem.total_weights[0]
     if complete:
         features, weights = every, np.pad(weights, (0, len(every) - len(features)))
-    else:
-        operations = n_rows * float(np.square(_count_parameters(layout, features)).sum())
-        if operations > (MAX_OPERATIONS if thorough else MAX_AT_FIXED_L1):
-            return None
     n_tested = len(np.unique(layout.edge_keys(candidates)))
     if not len(features):
         return EdgeEvidence((), (), (), n_tested)
