@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sparsefield import MarkovField, load, write_uai
+from sparsefield import MarkovField
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.model import Field
 
@@ -37,29 +36,15 @@ def test_a_graph_by_the_suffix(run, weather: Path, tmp_path: Path) -> None:
     assert len(ET.parse(tmp_path / "net.graphml").getroot()[-1]) == 4 + 3
 
 
-def test_a_distribution_by_the_suffix_with_its_names_beside_it(run, tmp_path: Path) -> None:
-    model, net = tmp_path / "m.safetensors", tmp_path / "net.UAI"
-    MarkovField(l1=1.0).fit(np.repeat(np.eye(2, dtype=int), 20, axis=0)).save(model)
-    done = run("export", model, "-o", net)
-    assert done.code == 0, done.err
-    assert done.out == f"2 variables.\nWrote {net}, {tmp_path / 'net.json'}.\n"
-    assert json.loads((tmp_path / "net.json").read_text()) == {"x0": [0, 1], "x1": [0, 1]}
-    write_uai(load(model), tmp_path / "direct.uai")
-    assert (tmp_path / "direct.uai").read_bytes() == net.read_bytes()
-
-
 def test_errors_are_one_line_and_nothing_is_written(run, weather: Path, tmp_path: Path) -> None:
     there = sorted(tmp_path.iterdir())
-    net = tmp_path / "net.uai"
-    run("export", weather, "-o", tmp_path / "net.txt").one_error("net.txt", ".graphml, .json, .uai")
-    run("export", weather, "-o", tmp_path / "no" / "net.uai").one_error("does not exist")
-    run("export", tmp_path / "nope", "-o", net).one_error("there is no such file")
-    run("export", weather, "-o", net).one_error("with observed columns has a distribution for each")
+    run("export", weather, "-o", tmp_path / "net.txt").one_error("net.txt", ".graphml, .json")
+    run("export", weather, "-o", tmp_path / "no" / "net.json").one_error("does not exist")
+    run("export", tmp_path / "nope", "-o", tmp_path / "net.json").one_error("there is no such file")
     assert sorted(tmp_path.iterdir()) == there
 
 
-def test_linked_tables_can_be_exported_as_a_graph_but_not_as_uai(run, model: Path, tmp_path: Path) -> None:
+def test_linked_tables_can_be_exported(run, model: Path, tmp_path: Path) -> None:
     done = run("export", model, "-o", tmp_path / "net.graphml")
     assert done.code == 0, done.err
     assert ">across who<" in (tmp_path / "net.graphml").read_text()
-    run("export", model, "-o", tmp_path / "net.uai").one_error("linked tables")

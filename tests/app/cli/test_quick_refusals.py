@@ -66,7 +66,7 @@ report chain -o new.html
 info chain
 info absent
 info text
-export text -o new.uai
+export text -o new.graphml
 """
 
 

@@ -1,4 +1,4 @@
-"""Slow oracles: the log-probability of every assignment, from the tables of a UAI file or the weights of a field.
+"""A slow oracle: the probability of every assignment from the weights of a field, up to a constant.
 
 It shares nothing with the library but the schema's numbering.
 """
@@ -14,26 +14,6 @@ from sparsefield.data import Layout, Schema, Variable
 from sparsefield.model import Field
 
 Joint = dict[tuple[int, ...], float]
-
-
-def products(text: str) -> Joint:
-    """{assignment: product of the entries of all tables} of a UAI file without comments."""
-    words = iter(text.split())
-    assert next(words) in ("MARKOV", "BAYES")
-    counts = [int(next(words)) for _ in range(int(next(words)))]
-    scopes = [[int(next(words)) for _ in range(int(next(words)))] for _ in range(int(next(words)))]
-    tables = [[float(next(words)) for _ in range(int(next(words)))] for _ in scopes]
-    assert next(words, None) is None
-    found = {}
-    for way in itertools.product(*map(range, counts)):
-        product = 1.0
-        for scope, table in zip(scopes, tables, strict=True):
-            place = 0
-            for v in scope:
-                place = place * counts[v] + way[v]
-            product *= table[place]
-        found[way] = product
-    return found
 
 
 def exponentials(field: Field) -> Joint:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sparsefield.app.pages.cells import TableRows
 
 PICTURES = (".svg", ".pdf", ".png")
-GRAPHS, UAI = (".graphml", ".json"), ".uai"
+GRAPHS = (".graphml", ".json")
 
 
 @opt.expanded
@@ -190,25 +190,16 @@ def plot(
 
 @opt.expanded
 def export(*, model: opt.Model, output: Annotated[Path, opt.output_option("")]) -> None:
-    """Export the graph of a model, or its distribution as a UAI file.
-
-    A UAI file has the exact distribution of a model of one table without observed columns, as full tables of factors;
-    the names of columns and states, which it lacks, are written beside it, with the suffix .json.
+    """Export the graph of a model.
 
     Options:
         output: File to write: .graphml for Gephi, Cytoscape, yEd and igraph; .json (nodes and links) for other
-            programs; .uai for inference solvers.
+            programs.
     """
-    check_output(output, (*GRAPHS, UAI))
-    names = output.with_suffix(".json") if output.suffix.lower() == UAI else None
-    refuse_overwriting_inputs([output, names], [model])
+    check_output(output, GRAPHS)
+    refuse_overwriting_inputs([output], [model])
     field = open_model(model).load()
-    from sparsefield import write_uai
     from sparsefield.app.tables.export import write_graph
 
-    if names is not None:
-        variables = write_uai(field, output, names=names)
-        deliver([f"{count(len(variables), 'variable')}."], written=[output, names])
-        return
     nodes, edges = write_graph(field, output)
     deliver([f"{count(nodes, 'variable')}, {count(edges, 'edge')}."], written=[output])

@@ -1,4 +1,4 @@
-"""Fields for other programs: UAI files, pgmpy networks, and graphs of networkx."""
+"""Fields for other programs: networks of pgmpy, and graphs of networkx."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsefield.atomic_write import write_atomically
-from sparsefield.data.schema import Label, Variable
+from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
 from sparsefield.estimators.field_estimator import FieldEstimator, fitted_field
 from sparsefield.model.feature_tables import bias_table, feature_table
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 MAX_NUMBERS = 2**24
 """The largest table of a factor: a conjunction has one weight, but its table is exponential in its order."""
 
-MAX_LOG = 700.0
-"""The largest logarithm whose exponential is finite."""
-
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that are not allowed in XML, even when escaped."""
 
@@ -40,61 +37,13 @@ Factors = dict[tuple[int, ...], np.ndarray]
 """{scope: logarithms for all joint states}; a scope has indices into a list of variables, ascending."""
 
 
-def write_uai(
-    field: FieldEstimator | Field, path: str | os.PathLike[str], *, names: str | os.PathLike[str] | None = None
-) -> dict[str, list[Label]]:
-    """Write the exact distribution of a field over one table as a file of the UAI inference competitions.
-
-    There is a factor for each variable and for each set of variables that share features. Entries of reference states
-    are 1, so the partition function of the file is that of the field. The states of a number are its levels, which are
-    named by their mean values.
-
-    Parameters
-    ----------
-    field : fitted estimator without observed columns, or its field
-    path : path of the file, which is replaced atomically
-    names : path, optional
-        Path of a JSON file for the names, which the UAI format cannot hold.
-
-    Returns
-    -------
-    dict of column to its states
-        In the order in which the file numbers them.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from sparsefield.app.datasets import make_markov_field
-    >>> field = make_markov_field(3, 1, neighbors=2.0, burn_in=1).field.field_
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_uai(field, folder + "/net.uai")
-    {'x0': [0, 1], 'x1': [0, 1], 'x2': [0, 1]}
-    """
-    variables, factors = to_factors(fitted_field(field))
-    lines = ["MARKOV", str(len(variables)), " ".join(str(len(v.states)) for v in variables), str(len(factors))]
-    lines += [" ".join(map(str, (len(scope), *scope))) for scope in factors]
-    for scope, logs in factors.items():
-        largest = logs.flat[np.abs(logs).argmax()]
-        if abs(largest) > MAX_LOG:
-            raise DataError(
-                f"The weights of {', '.join(variables[k].name for k in scope)} add up to {largest:.4g}, whose "
-                "exponential is too large for a table: fit with a larger l1."
-            )
-        rows = np.exp(logs).reshape(-1, logs.shape[-1]).tolist()
-        lines += ["", str(logs.size), *(" ".join(map(repr, row)) for row in rows)]
-    states = {variable.name: list(variable.states) for variable in variables}
-    write_atomically(path, ("\n".join(lines) + "\n").encode("ascii"))
-    if names is not None:
-        write_atomically(names, (json.dumps(states, ensure_ascii=False, indent=1) + "\n").encode())
-    return states
-
-
 def to_pgmpy(field: FieldEstimator | Field) -> DiscreteMarkovNetwork:
     """Return the distribution as a ``pgmpy.models.DiscreteMarkovNetwork`` with the names of columns and states.
 
     This needs pgmpy: ``pip install 'sparsefield[pgmpy]'``. The largest entry of every factor is 1, so that products of
     many factors do not overflow. pgmpy's ``VariableElimination`` returns unnormalized results for a Markov network: use
-    ``query(...).normalize(inplace=False)``.
+    ``query(...).normalize(inplace=False)``; its ``UAIWriter`` writes the network for other solvers. The states of a
+    number are its levels, which are named by their mean values.
 
     Parameters
     ----------
@@ -143,7 +92,7 @@ def to_factors(field: Field) -> tuple[Sequence[Variable], Factors]:
         if math.prod(shape) > MAX_NUMBERS:
             names = ", ".join(variables[k].name for k in scope[:5]) + ", ..." * (len(scope) > 5)
             raise DataError(
-                f"The full table over {names} has {math.prod(shape):,} numbers, too many to write: export GraphML."
+                f"The full table over {names} has {math.prod(shape):,} numbers, too many for a factor: export GraphML."
             )
         values = [coded[k][:, column - int(schema.offsets[k])] for k, column in zip(scope, places, strict=True)]
         # Most columns are indicators of one state, so most entries stay as they are.
