@@ -49,17 +49,11 @@ def test_tables_hold_exactly_the_stated_values(triples) -> None:
     assert read_triples(shuffled).tables["pair"].equals(closed.tables["pair"])
 
 
-def test_entities_bring_attributes_and_their_order() -> None:
-    entities = pd.DataFrame(
-        {"age": [30, None, 20, 50], "entity": ["cy", "bob", "ann", "dan"], "tall": ["y", "n", None, "y"]}
-    )
-    triples = pd.DataFrame({"subject": ["ann"], "relation": ["likes"], "object": ["bob"]})
-    data = read_triples(triples, entities=entities)
-    table = data.tables["entity"]
-    assert table["entity"].to_list() == ["cy", "bob", "ann", "dan"]
-    assert table["age"].to_list() == [30, None, 20, 50]
-    assert data.variables("entity") == ("age", "tall")
-    assert len(pair_cells(data, "likes")) == 16
+def test_entities_may_get_attributes() -> None:
+    data = read_triples(pd.DataFrame({"subject": ["ann"], "relation": ["likes"], "object": ["bob"]}))
+    data = data.with_tables({"entity": pd.DataFrame({"age": [30, None, 20], "entity": ["cy", "bob", "ann"]})})
+    assert data.variables("entity") == ("age",)
+    assert [rows.tolist() for rows in data.linked_rows("subject")] == [[0, 1, 2, 3], [2, 2, 1, 1]]
 
 
 def test_a_file_without_a_header_does_not_lose_its_first_triple() -> None:
@@ -84,12 +78,9 @@ def test_too_many_pairs_are_refused_with_the_mentioned_world_as_remedy(monkeypat
     [
         ([("a", "r")], {}, "these are x0, x1"),
         ([("a", "r", "b", 1)], {}, "these are x0, x1, x2, x3"),
-        ([("a", "r", "b"), ("a", None, "c")], {}, "Column 'x1' of the triples has a missing value in row 2"),
+        ([("a", "r", "b"), ("a", None, "c")], {}, "The relation of the triple in row 2 is missing"),
         ([("a", "object", "b")], {}, "A relation has the name of a column of the table of pairs"),
         ([("a", "r", "b")], {"pairs": "no"}, "pairs is 'no'; it must be 'all' or 'mentioned'"),
-        ([("a", "r", "b")], {"entities": [["a", 1]]}, "Row 1 of the triples names 'b' as object, which is no entity"),
-        ([("a", "r", "b")], {"entities": [["a", 1], [None, 2]]}, "'x0' of the entities has a missing value in row 2"),
-        ([("a", "r", "b")], {"entities": [["a", 1], ["a", 2]]}, "has 'a' in several rows"),
     ],
 )
 def test_malformed_triples_are_refused(triples, options, words: str) -> None:

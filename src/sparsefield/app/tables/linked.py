@@ -21,7 +21,7 @@ from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
 
 QUERY = re.compile(r"\s*(select|with)\s", re.IGNORECASE)
-PARTS = ("subject", "relation", "object")
+PARTS = ["subject", "relation", "object"]
 ENDS = ["subject", "object"]
 """Columns of a table of pairs that are links to the entities."""
 
@@ -170,15 +170,12 @@ def name_links(links: Sequence[ForeignKey]) -> dict[str, ForeignKey]:
     return {"_".join(name.split()): link for name, link in zip(names, links, strict=True)}  # without spaces
 
 
-def read_triples(triples: Any, *, entities: Any = None, pairs: Literal["all", "mentioned"] = "all") -> Relational:
+def read_triples(triples: Any, *, pairs: Literal["all", "mentioned"] = "all") -> Relational:
     """Read linked tables from triples (subject, relation, object), as in knowledge graphs; what is not stated is false.
 
     Parameters
     ----------
     triples : frame with the columns ``subject``, ``relation`` and ``object``, or sequence of triples
-    entities : frame, optional
-        Attributes of the entities: one row for each, with its name in the column ``entity``, or else in the first
-        column. By default the entities are those that the triples mention, in sorted order.
     pairs : {"all", "mentioned"}
         Whether each ordered pair of entities is a row, including pairs of an entity with itself, or only pairs that
         some triple mentions.
@@ -186,8 +183,9 @@ def read_triples(triples: Any, *, entities: Any = None, pairs: Literal["all", "m
     Returns
     -------
     Relational
-        A table ``entity``, whose key is the column ``entity``, and a table ``pair``, with columns ``subject`` and
-        ``object``, which are links to the entities, and one 0/1 column for each relation, in sorted order.
+        A table ``entity`` of the entities that triples mention, whose key is the column ``entity``, and a table
+        ``pair``, with columns ``subject`` and ``object``, which are links to the entities, and one 0/1 column for each
+        relation, in sorted order. For attributes of entities, use ``with_tables({"entity": frame})``.
 
     Examples
     --------
@@ -199,7 +197,9 @@ def read_triples(triples: Any, *, entities: Any = None, pairs: Literal["all", "m
     """
     if pairs not in ("all", "mentioned"):
         raise DataError(f"pairs is {pairs!r}; it must be 'all' or 'mentioned'.")
-    stated = _read_frame(triples, "triples")
+    if isinstance(triples, Sequence) and not triples:
+        raise DataError("There are no triples: the list is empty.")
+    stated = as_polars(as_source(triples, what="triples"))
     if set(PARTS) <= set(stated.columns):
         stated = stated.select(PARTS)
     elif stated.columns != ["x0", "x1", "x2"]:  # which those of a sequence are
@@ -207,56 +207,27 @@ def read_triples(triples: Any, *, entities: Any = None, pairs: Literal["all", "m
             f"Triples have the columns subject, relation and object; these are {', '.join(stated.columns[:4])}: rename "
             "them, or insert the line subject,relation,object at the top of a file without a header."
         )
-    stated = _refuse_missing(stated, stated.columns, "triples").rename(dict(zip(stated.columns, PARTS, strict=True)))
-    stated = stated.with_columns(pl.col("relation").cast(pl.String))
+    stated.columns = PARTS
+    for column in stated.get_columns():
+        if column.null_count():
+            row = (column.is_null().arg_max() or 0) + 1
+            raise DataError(f"The {column.name} of the triple in row {row} is missing: fill it in.")
+    stated = stated.with_columns(pl.col("relation").cast(pl.String), *(as_whole(stated[end]) for end in ENDS))
     if stated["relation"].is_in(ENDS).any():
         raise DataError("A relation has the name of a column of the table of pairs, subject or object: rename it.")
-    if entities is None:
-        if stated["subject"].dtype != stated["object"].dtype:  # a column has one type
-            stated = stated.with_columns(pl.col(ENDS).cast(pl.String))
-        table = pl.concat([stated[end].alias("entity") for end in ENDS]).unique().sort().to_frame()
-    else:
-        table = _read_frame(entities, "entities")
-        key = "entity" if "entity" in table.columns else table.columns[0]
-        table = _refuse_missing(table, [key], "entities").rename({key: "entity"})
-        twice = table["entity"].filter(table["entity"].is_duplicated())
-        if len(twice):
-            raise DataError(f"Column {key!r} of the entities has {twice[0]!r} in several rows: keep one row for each.")
-    for end in ENDS:
-        known = stated[end].cast(table["entity"].dtype, strict=False)  # a number may also be written as text
-        unknown = ~known.is_in(table["entity"].to_list()).fill_null(False)
-        if unknown.any():
-            row = unknown.arg_max() or 0
-            raise DataError(
-                f"Row {row + 1} of the triples names {stated[end][row]!r} as {end}, which is no entity: add it to the "
-                "table of entities, or remove the triple."
-            )
-        stated = stated.with_columns(known)
-    if pairs == "all" and table.height**2 > MAX_PAIRS:
-        raise DataError(
-            f"There are {table.height**2:,} pairs of {table.height:,} entities, more than {MAX_PAIRS:,}: pass "
-            "pairs='mentioned' to use only those of some triple."
-        )
+    if stated["subject"].dtype != stated["object"].dtype:  # a column has one type
+        stated = stated.with_columns(pl.col(ENDS).cast(pl.String))
+    table = pl.concat([stated[end].alias("entity") for end in ENDS]).unique().sort().to_frame()
     rows = stated.select(ENDS).unique().sort(ENDS)
     if pairs == "all":
+        if table.height**2 > MAX_PAIRS:
+            raise DataError(
+                f"There are {table.height**2:,} pairs of {table.height:,} entities, more than {MAX_PAIRS:,}: pass "
+                "pairs='mentioned' to use only those of some triple."
+            )
         rows = table.select(subject="entity").join(table.select(object="entity"), how="cross")
     wide = stated.unique().with_columns(stated=pl.lit(1, pl.Int8)).pivot("relation", index=ENDS, values="stated")
     flags = rows.join(wide, on=ENDS, how="left", maintain_order="left").with_columns(pl.exclude(ENDS).fill_null(0))
     links = {name: ("pair", name, "entity") for name in ENDS}
     frames = {"entity": table, "pair": flags.select(*ENDS, *sorted(stated["relation"].unique()))}
     return Relational(frames, keys={"entity": "entity"}, links=links)
-
-
-def _read_frame(data: Any, what: str) -> pl.DataFrame:
-    if isinstance(data, Sequence) and not data:
-        raise DataError(f"There are no {what}: the list is empty.")
-    return as_polars(as_source(data, what=what))
-
-
-def _refuse_missing(table: pl.DataFrame, names: Sequence[str], what: str) -> pl.DataFrame:
-    """Return a table whose named columns have integers in place of whole floats; refuse missing cells in them."""
-    for name in names:
-        if table[name].null_count():
-            row = (table[name].is_null().arg_max() or 0) + 1
-            raise DataError(f"Column {name!r} of the {what} has a missing value in row {row}: fill it in.")
-    return table.with_columns(as_whole(table[name]) for name in names)

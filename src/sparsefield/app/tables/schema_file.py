@@ -45,7 +45,7 @@ _DATABASE_TABLE = {"table": str, "query": str, **_TABLE}
 _FOREIGN_KEY = {"table": str, "column": str, "to": str}
 _OFFSET_LINK = {"table": str, "along": str, "within": Names, "by": int}
 _LINK_KEYS = f"{', '.join(_FOREIGN_KEY)} for a foreign key, or {', '.join(_OFFSET_LINK)} for an offset link"
-_TRIPLES = {"file": str, "entities": str, "pairs": Pairs}
+_TRIPLES = {"file": str, "pairs": Pairs}
 
 
 @dataclass(frozen=True)
@@ -141,10 +141,10 @@ def parse_schema_file(path: Path | str) -> SchemaFile:
     if parts == ["triples"]:
         options = content["triples"]
         _raise(_problems(options, _TRIPLES, f"{path}, [triples]", "file"))
-        places = {name: path.parent / options[name] for name in ("file", "entities") if name in options}
+        place = path.parent / options["file"]
         with _prefix_errors(path):
-            options = options | {name: read_table(place) for name, place in places.items()}
-            parsed = SchemaFile(read_triples(options.pop("file"), **options), inputs=tuple(places.values()))
+            data = read_triples(read_table(place), pairs=options.get("pairs", "all"))
+            parsed = SchemaFile(data, inputs=(place,))
     else:
         parsed = _from_tables(content, path)
     data = parsed.data
