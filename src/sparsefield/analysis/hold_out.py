@@ -163,18 +163,18 @@ def evaluate(
     True
     """
     cells = TargetCells.of(X, estimator, observed, states, sample_weight)
-    if not 2 <= folds <= cells.n_cells:
-        raise ValueError(f"folds must be from 2 to the number of known target cells, {cells.n_cells}; got {folds}.")
+    n_cells = np.count_nonzero(cells.counts)
+    if not 2 <= folds <= n_cells:
+        raise ValueError(f"folds must be from 2 to the number of known target cells, {n_cells}; got {folds}.")
     done: list[Fold] = []
-    columns: dict[str, list[ColumnEvaluation]] = {}
+    columns: list[ColumnEvaluation] = []
     for held_out in split_cells(cells, folds, seed):
         if not done:  # compile the kernels of a fit and of a prediction with missing cells
             incomplete = cells.with_missing(held_out)
             _first_iteration(estimator, incomplete, cells.roles).infer(incomplete)
         fold, of_fold = _run_fold(cells, estimator, held_out, on_fit)
         done.append(fold)
-        for column in of_fold:
-            columns.setdefault(column.name, []).append(column)
+        columns += of_fold
         if progress is not None:
             progress(fold)
     return Evaluation(tuple(done), cells.in_input_order(columns))
@@ -202,15 +202,13 @@ def hold_out(
         raise ValueError(f"share must be between 0 and 1, got {share}.")
     cells = TargetCells.of(X, estimator, observed, sample_weight=sample_weight)
     parts = max(2, round(1 / share))
-    if cells.n_cells < parts:
-        raise TooFewCellsError(
-            f"The table has {cells.n_cells} known target cells, too few to hold out {share:.0%} of them."
-        )
+    if (n_cells := np.count_nonzero(cells.counts)) < parts:
+        raise TooFewCellsError(f"The table has {n_cells} known target cells, too few to hold out {share:.0%} of them.")
     try:
         fold, columns = _run_fold(cells, estimator, next(split_cells(cells, parts, seed)))
     except DataError as error:  # `TargetCells.of` has fitted the complete data
         raise TooFewCellsError(f"With {share:.0%} of the cells held out: {error}") from error
-    return Evaluation((fold,), cells.in_input_order({column.name: [column] for column in columns}))
+    return Evaluation((fold,), cells.in_input_order(columns))
 
 
 @dataclass(frozen=True)
@@ -222,11 +220,11 @@ class _TargetTable:
     schema: Schema
     truth: Array
     """(rows, targets): index into the states or levels of the whole table, -1 for a missing cell."""
-    weights: Array | None = None
-    """(rows,): weights of the rows; None weights all alike."""
+    weights: Array
+    """(rows,): weights of the rows."""
 
     @classmethod
-    def of(cls, name: str, source: Source, schema: Schema, weights: Array | None) -> _TargetTable:
+    def of(cls, name: str, source: Source, schema: Schema, weights: Array) -> _TargetTable:
         codes = []
         for variable in schema.targets:
             column = source.column(variable.name)
@@ -244,12 +242,7 @@ class _TargetTable:
     @property
     def counts(self) -> Array:
         """(rows, targets): whether a cell has a value, and a weight."""
-        known = self.truth != UNKNOWN
-        return known if self.weights is None else known & (self.weights > 0.0)[:, None]
-
-    def weights_of(self, rows: Array) -> Array | None:
-        """(cells,): the weights of some rows."""
-        return None if self.weights is None else self.weights[rows]
+        return (self.truth != UNKNOWN) & (self.weights > 0.0)[:, None]
 
     def with_missing(self, held_out: Array) -> Any:
         """Return a table of the same kind whose ``held_out`` (rows, targets) cells are missing."""
@@ -280,10 +273,9 @@ class _TargetTable:
             if variable.numeric or not len(rows):
                 continue
             positive = 1 if variable.states == (0, 1) else None
-            cells = self.truth[rows, v], positive, self.weights_of(rows)
+            cells = self.truth[rows, v], positive, self.weights[rows]
             visible = np.flatnonzero((self.truth[:, v] != UNKNOWN) & ~held_out[:, v])
-            codes, weights = self.truth[visible, v], self.weights_of(visible)
-            counts = np.bincount(codes, weights, minlength=len(variable.states)) + 1.0
+            counts = np.bincount(self.truth[visible, v], self.weights[visible], len(variable.states)) + 1.0
             frequencies = np.tile(counts / counts.sum(), (len(rows), 1))
             probabilities = posterior.state_probabilities(variable.name)[rows]
             yield variable, CellPredictions(probabilities, *cells), CellPredictions(frequencies, *cells)
@@ -306,9 +298,9 @@ class _TargetTable:
                 numbers[rows],
                 posterior.state_probabilities(variable.name)[rows],
                 [as_numbers(answer.column(variable.name))[rows] for answer in answers],
-                visible_mean=float(np.average(numbers[visible], weights=self.weights_of(visible))),
+                visible_mean=float(np.average(numbers[visible], weights=self.weights[visible])),
                 scale=variable.scale,
-                sample_weight=self.weights_of(rows),
+                sample_weight=self.weights[rows],
             )
 
 
@@ -339,25 +331,17 @@ class TargetCells:
         layout = _first_iteration(estimator, X, roles, states).field_.layout
         sources = X.sources if isinstance(X, Relational) else {"": as_source(X)}
         schemas = zip(layout.tables, layout.schemas, strict=True)
-        weights = sample_weight
-        if weights is not None:
-            weights = np.broadcast_to(np.asarray(weights, float), sources[layout.tables[0]].n_rows)
-        tables = tuple(_TargetTable.of(t, sources[t], schema.without_latent(), weights) for t, schema in schemas)
+        given = 1.0 if sample_weight is None else np.asarray(sample_weight, float)
+        tables = tuple(
+            _TargetTable.of(t, sources[t], schema.without_latent(), np.broadcast_to(given, sources[t].n_rows))
+            for t, schema in schemas
+        )
         return cls(X, roles, tables)
-
-    @property
-    def n_cells(self) -> int:
-        return int(np.count_nonzero(self.counts))
 
     @property
     def counts(self) -> Array:
         """(cells,): whether a cell of any table has a value, and a weight."""
         return np.concatenate([table.counts.ravel() for table in self.tables])
-
-    def split_by_table(self, cells: Array) -> list[Array]:
-        """Cut (cells,) of all tables into (rows, targets) of each."""
-        ends = np.cumsum([table.truth.size for table in self.tables])[:-1]
-        return [part.reshape(t.truth.shape) for part, t in zip(np.split(cells, ends), self.tables, strict=True)]
 
     def with_missing(self, held_out: list[Array]) -> Any:
         """Return the data with the held-out cells missing."""
@@ -383,10 +367,11 @@ class TargetCells:
         posterior = estimator.infer(incomplete)
         return [posterior[table.name] for table in self.tables] if isinstance(self.X, Relational) else [posterior]
 
-    def in_input_order(self, columns: Mapping[str, Sequence[ColumnEvaluation]]) -> tuple[ColumnEvaluation, ...]:
+    def in_input_order(self, columns: Sequence[ColumnEvaluation]) -> tuple[ColumnEvaluation, ...]:
         """Return the scores of each column, joined over folds, in the order of the input."""
         names = [table.full_name(name) for table in self.tables for name in table.schema.order]
-        return tuple(ColumnEvaluation.join(columns[name]) for name in names if name in columns)
+        parts = ([column for column in columns if column.name == name] for name in names)
+        return tuple(ColumnEvaluation.join(part) for part in parts if part)
 
 
 def split_cells(cells: TargetCells, folds: int, seed: int) -> Iterator[list[Array]]:
@@ -396,7 +381,8 @@ def split_cells(cells: TargetCells, folds: int, seed: int) -> Iterator[list[Arra
     for part in np.array_split(shuffled, folds):
         chosen = np.zeros(known.shape, dtype=bool)
         chosen[part] = True
-        held_out = cells.split_by_table(chosen)
+        masks = np.split(chosen, np.cumsum([table.truth.size for table in cells.tables])[:-1])
+        held_out = [mask.reshape(table.truth.shape) for mask, table in zip(masks, cells.tables, strict=True)]
         for table, mask in zip(cells.tables, held_out, strict=True):
             emptied = ~(table.counts & ~mask).any(axis=0)
             for column in np.flatnonzero(emptied & mask.any(axis=0)):
