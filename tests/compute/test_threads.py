@@ -11,6 +11,7 @@ from dask_processes import LIMIT
 from threadpoolctl import threadpool_info
 
 from sparsefield.compute import Threads
+from sparsefield.compute.threads import report_progress
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
@@ -65,3 +66,13 @@ def test_numbers_of_threads_count_as_in_joblib() -> None:
     assert Threads(7).n_threads == 7
     with pytest.raises(ValueError, match="n_jobs"):
         Threads(0)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_items_that_are_done_are_reported(n_jobs: int) -> None:
+    told: list[tuple[int, int]] = []
+    with Threads(n_jobs) as engine, report_progress(lambda done, total: told.append((done, total))):
+        assert engine.map(lambda k: k * k, range(3)) == [0, 1, 4]
+    with Threads(n_jobs) as engine:
+        engine.map(str, range(3))
+    assert told == [(1, 3), (2, 3), (3, 3)]

@@ -8,6 +8,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,6 +35,19 @@ if TYPE_CHECKING:
 
 TASKS_PER_THREAD = 3
 """Tasks for each thread, at least, where work can be divided further: with fewer, threads wait for the last one."""
+
+
+_progress: ContextVar[Callable[[int, int], None] | None] = ContextVar("progress", default=None)
+
+
+@contextmanager
+def report_progress(tell: Callable[[int, int], None]) -> Iterator[None]:
+    """Call ``tell`` with the number of items that `Threads.map` has done and their total, while the context is open."""
+    token = _progress.set(tell)
+    try:
+        yield
+    finally:
+        _progress.reset(token)
 
 
 class Threads(Engine):
@@ -70,10 +85,13 @@ class Threads(Engine):
             _SINGLE.release()
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-        items = list(items)
-        if self._pool is None or len(items) < 2:
-            return [function(item) for item in items]
-        return list(self._pool.map(function, items))
+        items, tell, results = list(items), _progress.get(), []
+        several = self._pool is not None and len(items) > 1
+        for result in self._pool.map(function, items) if several else map(function, items):
+            results.append(result)
+            if tell is not None and len(items) > 1:
+                tell(len(results), len(items))
+        return results
 
     def stream(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the results one by one, with few of them in memory at a time."""

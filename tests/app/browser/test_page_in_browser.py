@@ -118,7 +118,7 @@ def test_a_column_a_pair_and_the_start_are_shown(driver: Any, report: Path) -> N
     assert "column=smokes" in driver.current_url
     assert "nominal; " in panel(driver)
     click(driver, "#view button", "pair")
-    wait_for(driver, lambda: "Features" in panel(driver))
+    wait_for(driver, lambda: "given all other columns" in panel(driver))
     assert "Rows of the data" in panel(driver)
     assert driver.current_url.count("pair=") == 2
     click(driver, "#all")

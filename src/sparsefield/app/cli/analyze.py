@@ -245,7 +245,7 @@ def centrality(
 
     from sparsefield import centrality as measure
 
-    with StatusLine("Computing centrality"):
+    with StatusLine("Computing centrality", inference=True):
         frame = as_polars(measure(field, rows, named))
     frame = frame.sort("strength", descending=True, maintain_order=True).with_columns(cs.float().fill_nan(None))
 

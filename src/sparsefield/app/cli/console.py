@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -180,11 +180,17 @@ def note(line: str) -> None:
 
 
 class StatusLine:
-    """The state of running work, named by its title: a bar on a terminal, elsewhere a line now and then."""
+    """The state of running work, named by its title: a bar on a terminal, elsewhere a line now and then.
 
-    def __init__(self, title: str) -> None:
-        self._title, self._next, self._started = visible(title), FIRST_LINE_SECONDS, time.perf_counter()
+    ``inference`` counts the blocks of rows that are inferred.
+    """
+
+    def __init__(self, title: str, *, inference: bool = False) -> None:
+        self._title, self._next, self._begun = visible(title), FIRST_LINE_SECONDS, time.perf_counter()
+        self._done, self._started, self._last = 0, self._begun, self._begun
+        """Units that are done, when the first was begun, and when the last was done."""
         self._bar: Any = None
+        self._inference, self._open = inference, ExitStack()
         self._values: set[float] = set()
 
     def __enter__(self) -> StatusLine:
@@ -195,17 +201,21 @@ class StatusLine:
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
             texts = [TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[state]}")]
-            parts = texts[0], BarColumn(20), texts[1], TimeElapsedColumn()
+            parts = texts[0], BarColumn(12), texts[1], TimeElapsedColumn()
             self._bar = Progress(*parts, console=console, transient=True)
             self._bar.add_task(self._title, total=None, state="")
             self._bar.start()
+            self._open.callback(self._bar.stop)
         else:
             print_message(f"{self._title} ...")
+        if self._inference:
+            from sparsefield.compute.threads import report_progress
+
+            self._open.enter_context(report_progress(self.show_progress))
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._open.close()
 
     def on_iteration(self, record: IterationRecord) -> None:
         """Show how far a fit is; while values of l1 are tried, the last of them and an estimate of the time left."""
@@ -221,17 +231,18 @@ class StatusLine:
         self.show_progress(done, max(USUAL_VALUES, done + 2), f"l1: value {done} of about")
 
     def show_progress(self, done: int, total: int, what: str = "") -> None:
-        """Show that ``done`` of ``total`` units are done, and the time left; 0 begins to count the time."""
-        if done == 0:
-            self._started = time.perf_counter()
-            return
-        left = (time.perf_counter() - self._started) * (total - done) / done
-        what = f"{what} {total:,}" if what else f"{done / total:.0%} done"
-        self.update(f"{what}, about {left:,.0f} s left", done, total)
+        """Show that ``done`` of ``total`` units are done, and the time left; fewer than before begin another count."""
+        if done <= self._done:
+            self._started = self._last
+        self._done, self._last = done, time.perf_counter()
+        if done:
+            left = (self._last - self._started) * (total - done) / done
+            what = f"{what} {total:,}" if what else f"{done / total:.0%} done"
+            self.update(f"{what}, about {left:,.0f} s left", done, total)
 
     def update(self, state: str, done: int = 0, total: int | None = None) -> None:
         """Show the current state."""
-        seconds = time.perf_counter() - self._started
+        seconds = time.perf_counter() - self._begun
         if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], state=visible(state), completed=done, total=total)
         elif seconds >= self._next:

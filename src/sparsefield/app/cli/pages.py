@@ -85,7 +85,7 @@ def report(
     field = saved.load(jobs)
     from sparsefield import write_report
 
-    with StatusLine("Writing the report"):
+    with StatusLine("Writing the report", inference=True):
         estimates = _estimate_intervals(field, rows, weights) if intervals else None
         write_report(field, rows, output, title=title or (None if data is None else data.stem), intervals=estimates)
     deliver([], written=[output])

@@ -80,7 +80,7 @@ def predict(
     outputs = {"": output} if proba else tables.outputs(output)
     refuse_overwriting_inputs([output], tables.inputs)
     field = saved.load(jobs)
-    with StatusLine(f"Imputing {tables.describe()}"):
+    with StatusLine(f"Imputing {count(tables.n_missing, 'missing value')}", inference=True):
         if proba:
             _write_probabilities(field, tables, output)
         else:
@@ -131,7 +131,7 @@ def _impute_several_times(tables: ModelTables, output: Path, imputations: int, s
     field = model.load(jobs)
     from sparsefield import impute
 
-    with StatusLine(f"Imputing {tables.describe()}, {imputations:,} times") as watch:
+    with StatusLine(f"Imputing {imputations:,} times") as watch:
         options = {"seed": seed, "sample_weight": weights, "progress": watch.show_progress}
         drawn: Any = impute(field, tables.data, imputations, **options).to_frame()
     rows = np.arange(table.height)

@@ -49,7 +49,7 @@ def layout_nodes(n_nodes: int, ends: np.ndarray, weights: np.ndarray, groups: np
     graph = np.minimum(graph, graph.T)
     distance = shortest_path(np.where(np.isfinite(graph), graph, 0.0), directed=False)
     known = np.isfinite(distance)
-    distance[~known] = distance[known].max() + 1.0  # other components are beside this one
+    distance[~known] = 0.6 * distance[known].max() + 1.0  # other components are beside this one
     np.fill_diagonal(distance, 0.0)
     positions = _majorize(_scale(distance), distance)
     positions = (positions - positions.mean(axis=0)) * (ASPECT, 1.0)
