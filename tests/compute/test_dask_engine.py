@@ -101,5 +101,5 @@ def test_the_engine_stays_with_a_clone_and_is_neither_pickled_nor_saved(here, tm
 
 @pytest.mark.parametrize("engine", [3, object(), ["dask://host"], Threads])
 def test_an_engine_of_another_kind_is_refused(engine) -> None:
-    with pytest.raises(ValueError, match=r"engine must be None, a distributed\.Client, or the address"):
+    with pytest.raises(ValueError, match=r"engine must be None, .* a distributed\.Client, or the address"):
         MarkovField(l1=2.0, solver=Solver(engine=engine)).fit(COMPLETE)

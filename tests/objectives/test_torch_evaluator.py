@@ -157,8 +157,11 @@ def test_sparse_covariates_are_refused() -> None:
 
 
 @needs_torch
-@pytest.mark.skipif("__import__('torch').cuda.is_available()", reason="there is a GPU")
 def test_without_a_gpu_an_error_or_a_warning_says_so() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
     with pytest.raises(ValueError, match=r"engine='cuda:1' cannot be used: .*use engine='torch'"):
         MarkovField(l1=4.0, solver=Solver(engine="cuda:1")).fit(BINARY)
     with pytest.warns(DeviceWarning, match="The fit runs on the CPU: engine='cuda' cannot be used"):
