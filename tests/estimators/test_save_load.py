@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 
@@ -11,6 +12,7 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
@@ -309,3 +311,12 @@ def test_an_array_of_a_type_that_numpy_lacks_is_refused(saved, tmp_path) -> None
     text = json.dumps(header).encode()
     (tmp_path / "odd").write_bytes(len(text).to_bytes(8, "little") + text + content[size:])
     assert "'biases' has a type" in refused(tmp_path / "odd")
+
+
+def test_a_history_may_lack_some_times() -> None:
+    field = MarkovField(l1=2.0, n_jobs=1).fit(X)
+    rows = [replace(row, seconds=None) for row in field.field_.record.iterations[:1]]
+    record = replace(field.field_.record, iterations=(*rows, *field.field_.record.iterations))
+    again = MarkovField.from_field(field.field_)
+    again.field_ = dataclasses.replace(field.field_, record=record)
+    assert again.history_["seconds"].null_count() == 1

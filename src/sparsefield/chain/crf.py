@@ -34,7 +34,6 @@ from sparsefield.data.frames import check_kind
 from sparsefield.errors import DataError
 from sparsefield.induction import FullL1, Grafting
 from sparsefield.model.feature_tables import path_table
-from sparsefield.model.fit_record import IterationRecord
 from sparsefield.model.model_file import CHAIN_FORMAT, damaged, write_model
 from sparsefield.options import (
     COUNT,
@@ -228,9 +227,7 @@ class ChainCRF(BaseEstimator):
     @property
     def history_(self) -> Frame:
         """Frame with a row per optimizer step: objective, features, phase, seconds and more."""
-        rows = [row.as_row() for row in self._model.record.iterations]
-        keys = list(rows[0]) if rows else IterationRecord.__struct_fields__
-        return make_frame({key: [row[key] for row in rows] for key in keys}, self.kind_)
+        return make_frame(self._model.record.history(), self.kind_)
 
     def predict(self, X: Any) -> Any:
         """Return the most probable labeling of each sequence (Viterbi): lists of labels; for a frame, a label per row.

@@ -183,9 +183,7 @@ class FieldEstimator(FieldParameters, BaseEstimator):
     @property
     def history_(self) -> Frame:
         """Frame with a row per iteration: objective, features, phase, seconds and more."""
-        rows = [row.as_row() for row in self._record.iterations]
-        keys = list(rows[0]) if rows else IterationRecord.__struct_fields__  # constant columns need no iteration
-        return make_frame({key: [row[key] for row in rows] for key in keys}, self.kind_)
+        return make_frame(self._record.history(), self.kind_)
 
     @property
     def states_(self) -> dict[str, Any]:

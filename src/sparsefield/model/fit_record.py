@@ -163,6 +163,11 @@ class FitRecord(Record, frozen=True):
         """Number of iterations."""
         return len(self.iterations)
 
+    def history(self) -> dict[str, list[Any]]:
+        """Return the log by columns, without those that are not known."""
+        columns = {name: [getattr(row, name) for row in self.iterations] for name in IterationRecord.__struct_fields__}
+        return {name: values for name, values in columns.items() if not values or set(values) != {None}}
+
     def without_timing(self) -> FitRecord:
         """Return the record without the values that differ between two runs of the same fit."""
         return replace(self, iterations=tuple(row.without_timing() for row in self.iterations))
