@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from sparsefield.data.table import Table
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField, RelationalField
 from sparsefield.estimators.answers import deviation, mean
-from sparsefield.estimators.compiled_rows import compile_densely, infer_cells, infer_missing
+from sparsefield.estimators.compiled_rows import compile_densely, infer_cells
 from sparsefield.inference import state_probabilities
 
 UNLIKELY = 0.05
@@ -29,17 +28,15 @@ LEAST = float(np.finfo(float).tiny)
 
 
 def table_beliefs(
-    model: MarkovField | RelationalField, data: Any, *, observed: bool = True
+    model: MarkovField | RelationalField, data: Any
 ) -> tuple[dict[str, dict[str, np.ndarray]], frozenset[str]]:
     """Return {table: {column: (rows, states)}} as ``predict_proba`` has them, with the levels of numbers; and methods.
 
-    ``data`` are linked tables for a `RelationalField`, and one table, whose name is empty, for a `MarkovField`. Without
-    ``observed``, the probabilities of observed cells are 0 or 1 instead of those given all other cells.
+    ``data`` are linked tables for a `RelationalField`, and one table, whose name is empty, for a `MarkovField`.
     """
     dataset = compile_densely(model, data)
-    answer: Any = infer_cells(model, dataset) if observed else infer_missing(model, dataset)
-    values = answer.conditionals if observed else answer.values
-    parts = zip(dataset.layout.tables, dataset.layout.schemas, values, strict=True)
+    answer = infer_cells(model, dataset)
+    parts = zip(dataset.layout.tables, dataset.layout.schemas, answer.conditionals, strict=True)
     return {name: beliefs_by_column(schema, own) for name, schema, own in parts}, answer.methods
 
 
@@ -200,24 +197,6 @@ class TableRows:
         missing.sort(key=lambda shown: -max(shown["belief"]))
         return {"values": values, "missing": missing, "covariates": covariates, "unknown": unknown}
 
-    def data_with(self, table: str, row: int, values: Mapping[str, Label | None]) -> Relational:
-        """Return the linked tables with other values of a row; None makes a cell missing."""
-        assert self.data is not None
-        frame = self.data.tables[table]
-        columns = [_replace_cell(frame[name], row, value) for name, value in values.items()]
-        return self.data.with_tables({table: frame.with_columns(columns)})
-
-
-def _replace_cell(column: pl.Series, row: int, value: Label | None) -> pl.Series:
-    """Return a column with another value in a row; of dates, a number of days."""
-    if column.dtype.is_temporal() and value is not None:
-        value = _date_of_days(column.dtype, float(value))
-    if column.dtype == pl.Object:
-        values = column.to_list()
-        return pl.Series(column.name, [*values[:row], value, *values[row + 1 :]], dtype=pl.Object)
-    dtype = pl.Series([value]).dtype if column.dtype == pl.Null else column.dtype
-    return column.cast(dtype).scatter(row, pl.Series([value], dtype=dtype, strict=False))
-
 
 def find_variable(schema: Schema | None, name: str) -> Variable:
     """Return a variable of a schema, or refuse a column that it does not have."""
@@ -287,14 +266,3 @@ def _missing(variable: Variable, belief: np.ndarray) -> dict[str, Any]:
 def _number_text(variable: Variable, belief: np.ndarray) -> str:
     mean, spread = number_range(variable, belief)
     return f"{write_number(mean, dtype=variable.dtype)} \u00b1 {write_number(spread)}"
-
-
-def _date_of_days(dtype: pl.DataType, days: float) -> Any:
-    """Return a number of days as a date, time or duration."""
-    if dtype == pl.Duration:
-        return timedelta(days=days)
-    if dtype == pl.Time:
-        return (datetime(1970, 1, 1) + timedelta(days=days)).time()
-    zone = getattr(dtype, "time_zone", None)
-    moment = datetime(1970, 1, 1, tzinfo=UTC if zone else None) + timedelta(days=days)
-    return moment.date() if dtype == pl.Date else moment

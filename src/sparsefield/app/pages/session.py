@@ -69,7 +69,6 @@ class Session:
         self.rows = rows
         self.lock = threading.Lock()
         self._given = lru_cache(32)(self._infer_given)
-        self._linked = lru_cache(4)(self._infer_linked)
         self._linked_cells = lru_cache(2)(lambda method: table_beliefs(self._with_method(method), self._rows().data))
 
     @property
@@ -83,10 +82,8 @@ class Session:
         """The page, which is made at the first request."""
         layout, columns = self.model.field_.layout, {}
         for table, schema in zip(layout.tables, layout.schemas, strict=True):
-            for name in schema.order:
-                variable = find_variable(schema, name)
-                states = None if variable.numeric else [str(state) for state in variable.states]
-                columns[f"{table}/{name}" if table else name] = states
+            for variable in (find_variable(schema, name) for name in schema.order if not table):
+                columns[variable.name] = None if variable.numeric else [str(state) for state in variable.states]
         tables = {} if self.rows is None else self.rows.tables
         server = {
             "methods": list(METHODS.items()),
@@ -111,20 +108,19 @@ class Session:
     def beliefs(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return the beliefs before and after evidence, the largest changes first.
 
-        A request has ``set`` {column: text}, ``method``, and for linked tables ``table`` and ``row``.
+        A request has ``set`` {column: text}, ``method``, and ``filter``, which labels contain.
         """
         given, method, wanted = request.get("set", {}), self._method(request), str(request.get("filter", "")).lower()
         if not isinstance(given, dict) or not all(isinstance(text, str) for text in given.values()):
             raise DataError("'set' of a request has a text for each column.")
+        if self.linked:
+            raise DataError("Values can be set where the model is over one table.")
         with self.lock:
-            if self.linked:
-                changes, notes = self._compare_linked(request, given, method)
-            else:
-                changes, notes = self._compare(given, method, wanted)
+            changes, notes = self._compare(given, method, wanted)
         changes.sort(key=lambda change: -change["distance"])
         largest = max([0.25, *(change["distance"] for change in changes)])
         colors = {
-            change["column"]: [change["direction"], round(change["distance"] / largest, 3)]
+            change["label"]: [change["direction"], round(change["distance"] / largest, 3)]
             for change in changes
             if change["distance"] >= LEAST_CHANGE
         }
@@ -148,33 +144,6 @@ class Session:
         notes = _notes(old_methods | methods, (*warned, *more))
         return changes, {**notes, "total": len(wanted), "rows": None if rows is None else int(rows.sum())}
 
-    def _compare_linked(
-        self, request: Mapping[str, Any], given: dict[str, str], method: str
-    ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        rows = self._rows()
-        table, row = self._row(request)
-        cells = {
-            name: None if text == "" else read_value(rows.variable(table, name), text) for name, text in given.items()
-        }
-        before, old_methods, warned = self._linked(method, table, row, ())
-        after, methods, more = self._linked(method, table, row, tuple(cells.items()))
-        changes = []
-        for own, columns in after.items():
-            for name, beliefs in columns.items():
-                variable, known = rows.variable(own, name), rows.tables[own].missing.get(name)
-                if variable.role != "target" or known is None:
-                    continue
-                moved = 0.5 * np.abs(beliefs - before[own][name]).sum(axis=1)
-                chosen = set(np.flatnonzero(known.to_numpy() & (moved >= LEAST_CHANGE)).tolist())
-                if own == table and (known[row] or cells.get(name, 0) is None):
-                    chosen.add(row)
-                if own == table and cells.get(name) is not None:
-                    chosen.discard(row)
-                for k in chosen:
-                    label = f"{own} {rows.row_name(own, k)}: {name}"
-                    changes.append(_change(variable, label, before[own][name][k], beliefs[k], None, f"{own}.{name}"))
-        return changes, _notes(old_methods | methods, (*warned, *more))
-
     def _infer_given(self, method: str, evidence: tuple[tuple[str, Label], ...]) -> tuple[dict, frozenset, tuple]:
         """Return beliefs {column: (states,)} about a row in which only the evidence has values."""
         model = self._with_method(method)
@@ -189,13 +158,6 @@ class Session:
         row = np.full((1, len(schema.order)), None, dtype=object)
         row[0, :] = [values.get(name) for name in schema.order]
         return compile_table(replace(as_source(row), names=schema.order), schema)
-
-    def _infer_linked(self, method: str, table: str, row: int, values: tuple[tuple[str, Any], ...]) -> tuple:
-        """Return beliefs {table: {column: (rows, states)}} about all linked tables with other values of a row."""
-        with collect_warnings() as lines:
-            data = self._rows().data_with(table, row, dict(values))
-            beliefs, methods = table_beliefs(self._with_method(method), data, observed=False)
-        return beliefs, methods, tuple(lines)
 
     # -- rows of the data --------------------------------------------------------------------------------------------
 
@@ -271,7 +233,7 @@ def _notes(methods: frozenset[str], lines: Any) -> dict[str, Any]:
 
 
 def _change(
-    variable: Variable, label: str, before: np.ndarray, after: np.ndarray, counts: np.ndarray | None, column: str = ""
+    variable: Variable, label: str, before: np.ndarray, after: np.ndarray, counts: np.ndarray | None
 ) -> dict[str, Any]:
     """Return the belief about a variable before and after evidence, and the rows with each state that agree with it.
 
@@ -284,7 +246,6 @@ def _change(
         direction = float(new[1 - variable.reference] - old[1 - variable.reference])
     means = [round(number_range(variable, belief)[0], 6) for belief in (before, after)] if variable.numeric else None
     return {
-        "column": column or label,
         "label": label,
         "states": [str(state) for state in states],
         "before": np.round(old, 4).tolist(),

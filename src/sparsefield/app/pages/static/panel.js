@@ -129,7 +129,7 @@
           .join("; "),
       ),
     );
-    if (server && !server.linked && server.columns[data.names[k]] !== undefined)
+    if (server?.columns[data.names[k]] !== undefined)
       parts.push(
         make(
           "div",
@@ -251,7 +251,7 @@
   const given = () => Object.fromEntries(Object.entries(question.set).filter(([, text]) => text !== ""));
 
   function setter(name) {
-    const states = server.columns[server.linked ? `${question.table}/${name}` : name];
+    const states = server.columns[name];
     const input = states
       ? make(
           "select",
@@ -303,11 +303,7 @@
   }
 
   function evidenceView() {
-    if (server.linked && !server.tables.length)
-      return [make("p", { class: "absent" }, "Linked tables have no row to set values of: open the page with data.")];
-    const columns = Object.keys(server.columns)
-      .filter((name) => !server.linked || name.startsWith(question.table + "/"))
-      .map((name) => (server.linked ? name.slice(question.table.length + 1) : name));
+    const columns = Object.keys(server.columns);
     const names = make(
       "datalist",
       { id: "settable" },
@@ -329,7 +325,6 @@
       }
     });
     const parts = [
-      server.linked ? rowChoice() : null,
       make(
         "div",
         { class: "row" },
@@ -420,7 +415,7 @@
         make("span", { class: "number soft" }, all ? percent(change.counts[k] / all) : ""),
       );
     }
-    const k = net.numberOf.get(change.column),
+    const k = net.numberOf.get(change.label),
       mean = change.means ? ` mean ${change.means.map((value) => Number(value.toPrecision(4))).join(" \u2192 ")}` : "";
     return make(
       "div",
@@ -428,7 +423,7 @@
       make(
         "div",
         { class: "head" },
-        k === undefined || server.linked ? make("b", {}, change.label) : goTo(k),
+        k === undefined ? make("b", {}, change.label) : goTo(k),
         make("span", { class: "over" }, mean),
       ),
       grid,
@@ -580,8 +575,7 @@
     const evidence = question.tab === "evidence",
       set = given();
     answer = null;
-    if (server && evidence && (!server.linked || question.row >= 0))
-      answer = await ask("beliefs", { set, row: question.row, filter: question.filter });
+    if (server && evidence) answer = await ask("beliefs", { set, filter: question.filter });
     else if (server && question.tab === "rows" && question.row >= 0) answer = await ask("row", { row: question.row });
     const colored = evidence && answer?.colors && Object.keys(set).length > 0;
     Object.assign(net.state, {
@@ -637,7 +631,7 @@
     );
     changes.signs = Object.fromEntries(["1", "0", "-1"].map((sign) => [sign, !parts.getAll("hide").includes(sign)]));
     for (const box of document.querySelectorAll("[data-sign]")) box.checked = changes.signs[box.dataset.sign];
-    if (server && ["evidence", "rows"].includes(parts.get("tab"))) question.tab = parts.get("tab");
+    if (document.querySelector(`[data-tab="${CSS.escape(parts.get("tab") ?? "")}"]`)) question.tab = parts.get("tab");
     if (server) {
       if (server.methods.some(([method]) => method === parts.get("inference")))
         question.method = parts.get("inference");
@@ -649,7 +643,7 @@
       }
       for (const [key, text] of parts) {
         const name = key.slice(4);
-        if (key.startsWith("set.") && server.columns[server.linked ? `${question.table}/${name}` : name] !== undefined)
+        if (key.startsWith("set.") && server.columns[name] !== undefined)
           question.set[name] = text;
       }
     }
