@@ -104,10 +104,11 @@ def test_bootstrap_draws_give_the_limits_of_differences(field: MarkovField, samp
     assert inside.mean() > 0.8
 
 
-def test_centrality_of_the_estimates_is_the_sum_over_edges(field: MarkovField) -> None:
+def test_centrality_of_the_estimates_is_the_sum_over_edges_that_hold(field: MarkovField) -> None:
     weights = field.field_.weights
     strength, influence = centrality_indices(field.field_, weights)(weights[None])[:, 0]
-    rows = list(field.features_.iter_rows(named=True))
+    rows = list(field.edges_.filter(pl.col("q_value") <= 0.05).iter_rows(named=True))
+    assert len(rows) < len(field.edges_)
     for k in range(5):
         mine = [row["weight"] for row in rows if f"x{k}" in (row["variable_a"], row["variable_b"])]
         assert strength[k] == pytest.approx(np.abs(mine).sum())

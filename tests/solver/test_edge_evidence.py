@@ -57,7 +57,7 @@ def slow_p_value(codes: np.ndarray, theta: np.ndarray, pair: tuple[int, int], l2
         own = np.array([errors[row] * (design[row, b] - slopes @ design[row, others]) for row in range(n)])
         score += (hessian[b, b] - hessian[b, others] @ slopes) * theta[a, b] - own.sum()
         parts += own
-    return float(chi2.sf(score**2 / np.sum(parts**2), 1))
+    return float(chi2.sf((1.0 - p / n) * score**2 / np.sum(parts**2), 1))
 
 
 @pytest.mark.parametrize("weighted", [False, True])

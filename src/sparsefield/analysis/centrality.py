@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.network import Network, sum_by_node
+from sparsefield.analysis.network import Network, edges_that_hold, sum_by_node
 from sparsefield.analysis.predictability import predict_columns
 from sparsefield.analysis.refit import list_names
 from sparsefield.compute import Threads
@@ -39,7 +39,7 @@ MAX_ROUNDS = 100
 
 
 def centrality(field: FieldEstimator, X: Any = None, communities: Communities = None) -> Frame:
-    """Return how central each column is in the network.
+    """Return how central each column is in the network: by the edges that hold, or all edges where none were tested.
 
     The strength of an edge between ordinal, numeric and binary columns is the absolute weight of its linear part, in
     which features of single levels do not count, and its sign that of this weight. The strength of other edges is the
@@ -105,7 +105,9 @@ def measure_columns(
         for start, schema in zip(network.starts[:-1], layout.schemas, strict=True)
         for name in schema.order
     ]
-    inner = (network.ends[:, 0] != network.ends[:, 1]) & (network.ends < n).all(axis=1)
+    inner, holding = (network.ends < n).all(axis=1), edges_that_hold(network)
+    inner &= network.ends[:, 0] != network.ends[:, 1]
+    inner &= True if holding is None else np.isin(np.arange(len(inner)), holding)
     ends, weights = network.ends[inner], network.weights[inner]
     strengths, has_sign = np.abs(weights), ((network.signs != 0) | network.linear)[inner]
 

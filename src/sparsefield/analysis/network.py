@@ -17,6 +17,7 @@ from sparsefield.data.coding import ColumnClass
 from sparsefield.data.layout import COUNT_COLUMN, NEIGHBOR_COUNT
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.model import Field
+from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE
 
 Array = np.ndarray
 
@@ -313,6 +314,16 @@ class Network:
         order = np.lexsort((number, node))
         self._edges_by_node = number[order]
         self._offsets = np.searchsorted(node[order], np.arange(n_nodes + 1))
+
+
+def edges_that_hold(network: Network) -> np.ndarray | None:
+    """Return the numbers of the edges that hold at the usual false discovery rate; None where they were not tested."""
+    evidence = network.field.record.evidence
+    if evidence is None:
+        return None
+    tests = zip(evidence.edges, evidence.q_values, strict=True)
+    holding = {tuple(sorted(ends)) for ends, q_value in tests if q_value <= FALSE_DISCOVERY_RATE}
+    return np.flatnonzero([tuple(sorted(ends)) in holding for ends in network.ends.tolist()])
 
 
 def selection_frequencies(field: Field) -> np.ndarray | None:

@@ -83,11 +83,13 @@ def edge_evidence(state: State, *, thorough: bool) -> EdgeEvidence | None:
     tested = np.flatnonzero(is_pair & _are_linear(layout, features[:, :2]))
     scores = edge_scores(FieldWeights(layout, graphs, None, theta), problem.evaluated, edges, tested, state.options.l2)
     ends, p_values = features[is_pair, :2][first], np.ones(len(first))
+    # Residuals of a regression have less variance, the more parameters it has (HC1 of MacKinnon and White, 1985).
+    correction = max(1.0 - _count_parameters(layout, features[tested]).max() / float(problem.total_weights[0]), 0.0)
     degrees = np.zeros(len(first)) if complete else np.square(layout.edge_factors(ends))
     for edge, (own, score, covariance) in scores.items():
         # Rows in which only one end is observed say nothing.
         statistic, rank = wald_test(score, covariance)
-        p_values[edge] = chdtrc(max(rank, degrees[edge], 1.0), statistic * shares[own].mean())
+        p_values[edge] = chdtrc(max(rank, degrees[edge], 1.0), statistic * shares[own].mean() * correction)
     q_values = false_discovery_control(np.pad(p_values, (0, n_tested - len(first)), constant_values=1.0))
     selected = np.bincount(edges[is_pair], weights[is_pair] != 0.0, len(first)) > 0
     variables = np.sort(layout.schemas[0].variable_of_column[ends[selected]], axis=1)

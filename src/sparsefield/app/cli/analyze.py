@@ -220,9 +220,10 @@ def centrality(
 ) -> None:
     """List how central each column is in the network of a model, and how well it is predicted from the others.
 
-    Centrality: the number of adjacent columns; strength, the sum of the strengths of the edges; expected influence,
-    the same with the signs of edges where they have one; closeness and betweenness of shortest paths, where an edge has
-    the length 1 / strength; with --communities, strength and influence of edges between communities.
+    Centrality, of the edges that hold where edges were tested: the number of adjacent columns; strength, the sum of the
+    strengths of the edges; expected influence, the same with the signs of edges where they have one; closeness and
+    betweenness of shortest paths, where an edge has the length 1 / strength; with --communities, strength and influence
+    of edges between communities.
 
     Predictability, with DATA: each value is predicted from all others of its row. R^2 of numbers; accuracy of others,
     also normalized so that 0 is the most frequent state and 1 is perfect; and the gain in log-likelihood per value over

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.network import Network, Subgraph
-from sparsefield.app.pages.findings import edges_that_hold
+from sparsefield.analysis.network import Network, Subgraph, edges_that_hold
 from sparsefield.app.pages.groups import (
     DARK_COLORS,
     GREY,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparsefield.analysis.feature_sentences import Feature, Term, name_features
-from sparsefield.analysis.network import Network, variable_at
+from sparsefield.analysis.network import Network, edges_that_hold, variable_at
 from sparsefield.data import Variable
 from sparsefield.data.column_types import family_of
 from sparsefield.data.layout import COUNT_COLUMN
@@ -103,16 +103,6 @@ def describe_edges(field: Field) -> str:
         f"{count(hold, 'edge')} {'holds' if hold == 1 else 'hold'} at a false discovery rate of "
         f"{FALSE_DISCOVERY_RATE:.0%}; {told} {'helps' if pairs == 1 else 'help'} predictions ({features})."
     )
-
-
-def edges_that_hold(network: Network) -> np.ndarray | None:
-    """Return the numbers of the edges that hold at the usual false discovery rate; None where they were not tested."""
-    evidence = network.field.record.evidence
-    if evidence is None:
-        return None
-    tests = zip(evidence.edges, evidence.q_values, strict=True)
-    holding = {tuple(sorted(ends)) for ends, q_value in tests if q_value <= FALSE_DISCOVERY_RATE}
-    return np.flatnonzero([tuple(sorted(ends)) in holding for ends in network.ends.tolist()])
 
 
 def count_pairs(field: Field) -> int:

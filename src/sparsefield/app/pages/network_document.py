@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sparsefield.analysis.feature_sentences import Feature, name_features
-from sparsefield.analysis.network import Network, Subgraph
+from sparsefield.analysis.network import Network, Subgraph, edges_that_hold
 from sparsefield.app.pages.cells import DataShares, state_labels
-from sparsefield.app.pages.findings import edges_that_hold, is_linear
+from sparsefield.app.pages.findings import is_linear
 from sparsefield.app.pages.fit_summary import describe_variable
 from sparsefield.app.pages.groups import GROUP_COLORS, Groups
 from sparsefield.app.pages.layout import MIN_GROUPED, layout_nodes
