@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+import time
+from typing import Any
+
 import pytest
 
 from sparsefield import FitCallbacks, MarkovField, Solver
+from sparsefield.errors import interrupts_as_such
 
 ROWS = [[0, 0, 1], [1, 1, 0], [0, 1, 1], [1, 1, 1], [0, 0, 0]] * 20
 
@@ -28,3 +33,20 @@ def test_other_system_errors_stay() -> None:
 
     with pytest.raises(SystemError, match="a bug"):
         MarkovField(l1=1.0, solver=Solver(callbacks=FitCallbacks(on_iteration=fail))).fit(ROWS)
+
+
+def test_an_interruption_waits_until_a_kernel_is_loaded() -> None:
+    """An exception in the middle of LLVM can end the process."""
+    space: dict[str, Any] = {"__name__": "numba.core.loading", "signal": signal, "steps": []}
+    exec("def load():\n    signal.raise_signal(signal.SIGINT)\n    steps.append('loaded')", space)
+
+    def use_kernels() -> None:
+        with interrupts_as_such():
+            space["load"]()
+            time.sleep(5.0)
+            space["steps"].append("not interrupted")
+
+    with pytest.raises(KeyboardInterrupt):
+        use_kernels()
+    assert space["steps"] == ["loaded"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import _thread
+import signal
+import sys
+import threading
+import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from types import FrameType
 
 
 class DataError(ValueError):
@@ -62,15 +70,41 @@ class CheckpointWarning(UserWarning):
     """The state of a fit could not be saved; the fit goes on."""
 
 
+PATIENCE = 5.0
+"""Seconds that Ctrl-C waits for kernels that load."""
+
+
 @contextmanager
 def interrupts_as_such() -> Iterator[None]:
-    """Raise KeyboardInterrupt where Ctrl-C arrived as compiled code returned, which Python reports as SystemError."""
+    """Raise KeyboardInterrupt where Ctrl-C arrives as compiled code returns, but not while a kernel is loaded.
+
+    Python reports the former as SystemError; in the middle of LLVM an exception can end in a segmentation fault.
+    """
+    alone = threading.current_thread() is threading.main_thread()
+    alone = alone and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if alone:
+        signal.signal(signal.SIGINT, partial(_interrupt, []))
     try:
         yield
     except SystemError as error:
         if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt):
             raise KeyboardInterrupt from error
         raise
+    finally:
+        if alone:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _interrupt(since: list[float], number: int, frame: FrameType | None) -> None:
+    """Raise KeyboardInterrupt; look again in a moment where a thread is within numba."""
+    since.append(time.monotonic())
+    for inner in sys._current_frames().values():
+        frames = (outer.f_globals.get("__name__", "") for outer, _ in traceback.walk_stack(inner))
+        if any(name.startswith(("numba.", "llvmlite.")) for name in frames) and since[-1] < since[0] + PATIENCE:
+            later = threading.Timer(0.05, _thread.interrupt_main)
+            later.daemon = True
+            return later.start()
+    raise KeyboardInterrupt
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
