@@ -16,6 +16,7 @@ from benchmarks import (
     dependent,
     files,
     fill,
+    gpu,
     heldout,
     imputation,
     inference,
@@ -46,7 +47,7 @@ for module in (
     peers, scale, paper, products, small, startup, kernels, fill, imputation, missing, mixed, heldout, latent,
     inference, selection, ablations, network, sequences, denoising, likelihood, objectives, multilabel, cluster,
     dependent, cores, profile, centrality, coverage, comparison, pages,
-    files, policy, density,
+    files, policy, density, gpu,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 app.command("hyphenation")(sequences.hyphenation_command)

@@ -112,7 +112,7 @@ FITS = {
 def test_fits_have_the_optimum_of_the_cpu(case) -> None:
     kind, X, params, options = FITS[case]
     draws = case in ("missing", "clamped")  # which continue from weights that differ in their last bits
-    solver = partial(Solver, kkt_tol=1e-3 if draws else 1e-6, tol=0.0, max_iter=20_000)
+    solver = partial(Solver, kkt_tol=1e-3 if draws else 1e-5, tol=0.0, max_iter=20_000)
     fields = [
         kind(**{"l1": 4.0, "random_state": 0, "solver": solver(engine=engine), **params}) for engine in (None, "torch")
     ]
@@ -150,7 +150,7 @@ def test_what_a_device_does_not_support_is_refused_in_a_sentence(params, words) 
 
 @needs_torch
 def test_sparse_covariates_are_refused() -> None:
-    with pytest.raises(ValueError, match="sparse X is learned from on this machine"):
+    with pytest.raises(ValueError, match="With a sparse X engine is None"):
         CRFClassifier(l1=4.0, solver=Solver(engine="torch")).fit(
             switches(0)[:, 1:], switches(0)[:, 0].toarray().ravel()
         )
@@ -175,10 +175,10 @@ def test_too_little_memory_is_an_error_with_figures(monkeypatch) -> None:
 
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2**30, 2**31))
     with (
-        pytest.raises(DataError, match=r"^9 rows take at least 3\.0 GiB on cuda:0, of which 1\.0 GiB are free: use"),
+        pytest.raises(DataError, match=r"^9 rows take more than 3\.0 GiB on cuda:0, which has 2\.0 GiB: use fewer"),
         memory_errors(torch.device("cuda:0"), 3 * 2**30, "9 rows"),
     ):
-        pass
+        raise torch.OutOfMemoryError
 
 
 def test_a_device_needs_torch(monkeypatch) -> None:

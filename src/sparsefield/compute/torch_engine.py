@@ -94,19 +94,11 @@ class TorchEngine(Threads):
 def memory_errors(device: Any, needed: float, what: str) -> Iterator[None]:
     """Raise a DataError with figures where the memory of a device does not suffice; ``needed`` are bytes at least."""
     torch = import_torch()
-    free = torch.cuda.mem_get_info(device)[0] + _reserved(torch, device) if device.type == "cuda" else float("inf")
     try:
-        if needed > free:
-            raise torch.OutOfMemoryError
         yield
     except torch.OutOfMemoryError:
-        free = torch.cuda.mem_get_info(device)[0] + _reserved(torch, device)
+        free = torch.cuda.mem_get_info(device)[1]
         raise DataError(
-            f"{what} take at least {needed / 2**30:.1f} GiB on {device}, of which {free / 2**30:.1f} GiB are free: use "
-            "fewer rows or columns, a larger l1, or leave engine (--gpu) out."
+            f"{what} take more than {needed / 2**30:.1f} GiB on {device}, which has {free / 2**30:.1f} GiB: use fewer "
+            "rows or columns, a larger l1, or leave engine (--gpu) out."
         ) from None
-
-
-def _reserved(torch: Any, device: Any) -> int:
-    """Return the bytes that torch holds on a device and does not use."""
-    return torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)

@@ -76,6 +76,8 @@ class Problem(Protocol):
     """The rows, a `sparsefield.objectives.training_rows.TrainingRows`."""
     total_weights: Sequence[float]
     """The weight of the rows of each table."""
+    device: Any = None
+    """The device of torch on which the loss is evaluated, if any."""
     keeps_errors: bool = True
     """Whether the errors of the last evaluation are kept, so that other gradients and scores cost little."""
 

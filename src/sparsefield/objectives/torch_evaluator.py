@@ -64,38 +64,43 @@ class Tile(NamedTuple):
     """Columns of binary variables among those of the tile; None for all of them."""
 
 
-class DeviceArcs(tuple[Adjacency, ...]):
-    """The adjacency of a table, and its arcs on a device, sorted by target and source."""
+class DeviceArcs(Sequence[Adjacency]):
+    """The arcs of features of two columns on a device, sorted by target and source; and as the adjacency of a table.
 
-    source: Tensor
-    offsets: Tensor
-    """(states + 1,)"""
-    parameter: Tensor
-    """(arcs,): index into theta."""
-    places: Tensor
-    """(arcs,): position in a matrix (states, columns)."""
-    of_feature: Tensor
-    """(2, features): the arcs of each feature; the number of arcs where it has one only."""
-    weights: Tensor | None
-    """Memory for a matrix (states, columns) of weights; None where arcs are few."""
+    Attributes
+    ----------
+    source, parameter : (arcs,), columns and indices into theta
+    offsets : (states + 1,)
+    places : (arcs,), positions in a matrix (states, columns)
+    of_feature : (2, features), the arcs of each feature; the number of arcs where it has one only
+    weights : memory for a matrix (states, columns) of weights; None where arcs are few
+    """
 
-    @classmethod
-    def of(cls, layout: Layout, arcs: Arcs, device: Any) -> DeviceArcs:
-        """Return the arcs of features of two columns."""
-        torch, self = import_torch(), cls(compile_adjacency(layout, arcs))
-        offsets, source, feature, n = self[0].arc_offsets, self[0].arc_source, self[0].arc_feature, len(arcs.feature)
-        self.source, self.offsets, self.parameter = (send(part, device) for part in (source, offsets, feature))
-        target = torch.repeat_interleave(torch.diff(self.offsets), output_size=n)
-        self.places = target * layout.n_columns + self.source
-        by_feature, order = torch.sort(self.parameter, stable=True)
-        first = torch.ones(n, dtype=torch.bool, device=device)
-        first[1:] = by_feature[1:] != by_feature[:-1]
-        starts = torch.nonzero(first)[:, 0]
-        last = torch.cat([starts[1:], starts.new_full((min(n, 1),), n)]) - 1
-        self.of_feature = torch.stack([order[starts], torch.where(last > starts, order[last], n)])
+    def __init__(self, layout: Layout, arcs: Arcs, device: Any) -> None:
+        torch, self._parts, n = import_torch(), (layout, arcs), len(arcs.target)
+        target, source, feature = (send(part, device) for part in arcs[:3])
+        order = torch.argsort(target * layout.n_columns + source, stable=True)
+        states = torch.arange(layout.n_target_columns + 1, device=device)
+        self.source, self.offsets = source[order], torch.searchsorted(target[order], states)
+        self.parameter = layout.n_target_columns + feature[order]
+        self.places = target[order] * layout.n_columns + self.source
+        place = torch.empty_like(order)
+        place[order] = torch.arange(n, device=device)
+        count = int(arcs.feature.max(initial=-1)) + 1  # first all features in their order, then their second arcs
+        self.of_feature = torch.full((2, count), n, device=device)
+        self.of_feature[0], self.of_feature[1, feature[count:]] = place[:count], place[count:]
         size = layout.n_target_columns * layout.n_columns
         self.weights = torch.zeros(size, dtype=torch.float64, device=device) if n > MATRIX_SHARE * size else None
-        return self
+
+    @cached_property
+    def _adjacency(self) -> tuple[Adjacency, ...]:
+        return compile_adjacency(*self._parts)
+
+    def __getitem__(self, table: Any) -> Any:
+        return self._adjacency[table]
+
+    def __len__(self) -> int:
+        return 1
 
 
 class DeviceTable:
@@ -111,7 +116,7 @@ class DeviceTable:
 
     def __init__(self, layout: Layout, rows: BlockCollection, device: Any) -> None:
         self._torch, self._layout, self._schema = import_torch(), layout, layout.schemas[0]
-        self._device, blocks = device, [part.block for part in rows.map(identity)]
+        self.device, blocks = device, [part.block for part in rows.map(identity)]
         self.sizes = [block.n_rows for block in blocks]
         self.n_targets, self.n_columns, self.n_rows = layout.n_target_columns, layout.n_columns, sum(self.sizes)
         needed = 8.0 * self.n_rows * (self.n_columns + 2 * self.n_targets)
@@ -123,10 +128,10 @@ class DeviceTable:
         """Errors x columns (states, columns), where the last evaluation needed most of them."""
 
     def _zeros(self, *shape: int) -> Tensor:
-        return self._torch.zeros(shape, dtype=self._torch.float64, device=self._device)
+        return self._torch.zeros(shape, dtype=self._torch.float64, device=self.device)
 
     def _send(self, array: np.ndarray) -> Tensor:
-        return send(array, self._device)
+        return send(array, self.device)
 
     def _upload(self, blocks: Sequence[Any]) -> None:
         torch, coding = self._torch, self._schema.coding
@@ -134,7 +139,7 @@ class DeviceTable:
         self.observed, self.constant, start = None, 0.0, 0
         if any(len(getattr(block, "missing_rows", ())) for block in blocks):
             self.observed = torch.ones(
-                (len(self._schema.targets), self.n_rows), dtype=torch.float64, device=self._device
+                (len(self._schema.targets), self.n_rows), dtype=torch.float64, device=self.device
             )
         for block in blocks:
             here = slice(start, start + block.n_rows)
@@ -190,37 +195,51 @@ class DeviceTable:
         which = send(offsets[variables[binary]] - start) if coded else None
         return Tile(slice(start, int(offsets[last])), coded, which)
 
-    def evaluate(self, arcs: DeviceArcs, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """Return the loss, its gradient (parameters,), and the variance of each target column, summed over rows."""
-        torch, parameters = self._torch, self._send(theta)
-        weights, found, self._products = parameters[arcs.parameter], [], None
+    def evaluate(self, arcs: DeviceArcs, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the loss and its gradient (parameters,)."""
+        found = self._torch.cat(self.evaluate_there(arcs, send(theta, self.device))).cpu().numpy()
+        return float(found[0]), found[1:]
+
+    def evaluate_there(self, arcs: DeviceArcs, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss (1,) and its gradient on the device, and set the errors and `variances`."""
+        weights, found, self._products = theta[arcs.parameter], [], None
         if arcs.weights is not None:
             arcs.weights[arcs.places] = weights
         for tile in self._tiles:
-            logits = self._sums(arcs, weights, tile.columns)
-            logits += parameters[tile.columns, None]
+            logits = self.sums(arcs, weights, tile.columns, self.values, is_set=True)
+            logits += theta[tile.columns, None]
             found.append(self._set_errors(tile, logits))
             del logits
-        losses, variances = zip(*found, strict=True) if found else ([self._zeros(1)], [self._zeros(0)])
-        results = torch.cat([sum(losses), *variances, self._gradient(arcs)]).cpu().numpy()
-        loss, variance, gradient = np.split(results, [1, 1 + self.n_targets])
-        return float(loss[0]) - self.constant, gradient, variance
+        self.variances = self._torch.cat([self._zeros(0), *(variances for _, variances in found)])
+        loss = sum((loss for loss, _ in found), self._zeros(1)) - self.constant
+        return loss, self._gradient(arcs)
 
     def gradient(self, arcs: DeviceArcs) -> np.ndarray:
         """Return the gradient (parameters,) of other features at the point of the last evaluation."""
         return self._gradient(arcs).cpu().numpy()
 
-    def _sums(self, arcs: DeviceArcs, weights: Tensor, columns: slice) -> Tensor:
-        """Return the sums of weights x columns (target columns, rows) over the arcs of some target columns."""
+    def sums(
+        self, arcs: DeviceArcs, weights: Tensor, columns: slice, values: Tensor, *, is_set: bool = False
+    ) -> Tensor:
+        """Return the sums over the arcs of some target columns of weights x values (columns, ...) of their sources.
+
+        ``is_set`` says that the matrix of the arcs has these weights.
+        """
         if arcs.weights is not None:
-            return arcs.weights.view(self.n_targets, -1)[columns] @ self.values
-        first, last = arcs[0].arc_offsets[[columns.start, columns.stop]].tolist()
+            if not is_set:
+                arcs.weights[arcs.places] = weights
+            return arcs.weights.view(self.n_targets, -1)[columns] @ values
+        first, last = arcs.offsets[[columns.start, columns.stop]].tolist()
         if first == last:
-            return self._zeros(columns.stop - columns.start, self.n_rows)
+            return self._zeros(columns.stop - columns.start, values.shape[1])
         return self._torch.nn.functional.embedding_bag(
-            arcs.source[first:last], self.values, arcs.offsets[columns.start : columns.stop + 1] - first,
+            arcs.source[first:last], values, arcs.offsets[columns.start : columns.stop + 1] - first,
             mode="sum", per_sample_weights=weights[first:last], include_last_offset=True,
         )  # fmt: skip
+
+    def sum_arcs(self, arcs: DeviceArcs, of_arcs: Tensor) -> Tensor:
+        """Return the sums of numbers of arcs (arcs,) over the arcs of each feature, (features,)."""
+        return self._torch.cat([of_arcs, of_arcs.new_zeros(1)])[arcs.of_feature].sum(dim=0)
 
     def _set_errors(self, tile: Tile, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Set the errors of a tile, whose logits are overwritten; return its loss (1,) and variances (columns,)."""
@@ -231,14 +250,14 @@ class DeviceTable:
         for group in tile.coded:
             loss += self._set_coded(group, logits, errors, of_cells)
         if tile.binary is None or len(tile.binary):
-            own, expected = (logits, errors) if tile.binary is None else (logits[tile.binary], None)
-            normalizers = own.abs().neg_().exp_().log1p_().add_(own.clamp(min=0.0))
-            own_weight = of_cells if tile.binary is None or of_cells.dim() == 1 else of_cells[tile.binary]
-            loss += normalizers.mul_(own_weight).sum()
-            expected = torch.sigmoid(own, out=expected) if expected is not None else torch.sigmoid(own)
-            if tile.binary is not None:
-                errors[tile.binary] = expected
-        loss -= logits.mul_(values).mul_(of_cells).sum()
+            own = logits if tile.binary is None else logits[tile.binary]
+            normalizers = torch.nn.functional.softplus(own, threshold=50.0)  # beyond which it is the logit itself
+            loss += self._weigh(normalizers, of_cells, tile.binary)
+            if tile.binary is None:
+                torch.sigmoid(own, out=errors)
+            else:
+                errors[tile.binary] = torch.sigmoid(own)
+        loss -= self._weigh(logits.mul_(values), of_cells)
         errors.sub_(values).mul_(of_cells)
         squares = torch.mul(errors, errors, out=logits) @ (1.0 / (self.weight + 1e-300))
         sizes = torch.abs(errors, out=logits).sum(dim=1)
@@ -252,7 +271,13 @@ class DeviceTable:
         probabilities = states.sub_(normalizers[:, None]).exp_()
         means = probabilities if group.values is None else group.values.mT @ probabilities
         expected[group.columns.view(-1)] = means.flatten(0, 1)
-        return (normalizers * (of_cells if of_cells.dim() == 1 else of_cells[group.columns[:, 0]])).sum()
+        return self._weigh(normalizers, of_cells, group.columns[:, 0])
+
+    def _weigh(self, numbers: Tensor, of_cells: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Return the sum of numbers of cells times their weights; ``rows`` are those of ``of_cells`` that they have."""
+        if of_cells.dim() == 1:
+            return (numbers @ of_cells).sum()
+        return (numbers * (of_cells if rows is None else of_cells[rows])).sum()
 
     @cached_property
     def _owner(self) -> Tensor:
@@ -266,18 +291,17 @@ class DeviceTable:
     def _gradient(self, arcs: DeviceArcs) -> Tensor:
         """Return the gradient (parameters,): errors x columns, summed over rows and over the arcs of a feature."""
         torch, n, biases = self._torch, len(arcs.places), self.errors.sum(dim=1)
-        slopes = self._zeros(n + 1)  # and 0, for features with a single arc
         if arcs.weights is not None and self._products is None:
             self._products = self.errors @ self.values.T
         if self._products is not None:
-            slopes[:n] = self._products.view(-1)[arcs.places]
+            slopes = self._products.view(-1)[arcs.places]
         else:
-            count = max(TILE_NUMBERS // max(self.n_rows, 1) // 4, 1)
+            slopes, count = self._zeros(n), max(TILE_NUMBERS // max(self.n_rows, 1) // 4, 1)
             for start in range(0, n, count):
                 some = slice(start, min(start + count, n))
                 target = arcs.places[some] // self.n_columns
                 slopes[some] = torch.linalg.vecdot(self.errors[target], self.values[arcs.source[some]])
-        return torch.cat([biases, slopes[arcs.of_feature].sum(dim=0)])
+        return torch.cat([biases, self.sum_arcs(arcs, slopes)])
 
     # -- scores of all candidates ------------------------------------------------------------------------------------
 
@@ -295,7 +319,7 @@ class DeviceTable:
         known_edges = None
         if query.edges is not None:
             n_variables = len(self._schema.variables)
-            known_edges = torch.zeros((n_variables, n_variables), dtype=torch.bool, device=self._device)
+            known_edges = torch.zeros((n_variables, n_variables), dtype=torch.bool, device=self.device)
             known_edges[self._owner[row], self._owner[column]] = True
         found = []
         for rows in self._bands():
@@ -401,6 +425,7 @@ class TorchEvaluator(DenseEvaluator):
                 "of whose columns are paired: leave engine (--gpu) out."
             )
         super().__init__(dataset, objective, engine, missing)
+        self.device = engine.device
         self.has_wald_statistics = dataset.is_dense
         if not dataset.is_dense:
             self.missing_cells = "refused"
@@ -413,17 +438,18 @@ class TorchEvaluator(DenseEvaluator):
         """The rows on the device: sent again where missing cells were replaced."""
         if self._table is None or self._rows is not self.source.rows:
             self._table = None  # frees its memory
-            self._rows, self._table = self.source.rows, DeviceTable(self.layout, self.source.rows, self._engine.device)
+            self._rows, self._table = self.source.rows, DeviceTable(self.layout, self.source.rows, self.device)
         return self._table
 
     def compile(self, arcs: Arcs) -> DeviceArcs:
-        return DeviceArcs.of(self.layout, arcs, self._engine.device)
+        return DeviceArcs(self.layout, arcs, self.device)
 
     def evaluate(self, graphs: DeviceArcs, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        self._point, table = (graphs, theta), self.table
-        with table.memory():
-            loss, gradient, self._bias_hessian = table.evaluate(graphs, theta)
-        return loss, gradient
+        with self.table.memory():
+            return self.table.evaluate(graphs, theta)
+
+    def bias_hessian(self) -> np.ndarray:
+        return self.table.variances.cpu().numpy()
 
     def gradient(self, graphs: DeviceArcs, size: int) -> np.ndarray:
         with self.table.memory():

@@ -252,7 +252,7 @@ class OrthantLBFGS:
                 and np.isfinite(gradient).all()
             ):
                 return Point(theta, value, gradient)
-            length *= _backtracking_factor(point.value, predicted, value)
+            length *= backtracking_factor(point.value, predicted, value)
         return None
 
     def _direction(
@@ -291,8 +291,11 @@ class OrthantLBFGS:
 
     def remember(self, step: np.ndarray, gradient_change: np.ndarray) -> None:
         """Learn from the change of the gradient over a step."""
-        if not _is_curved(step, gradient_change):
-            return
+        if _is_curved(step, gradient_change):
+            self.append(step, gradient_change)
+
+    def append(self, step: np.ndarray, gradient_change: np.ndarray) -> None:
+        """Remember a step of positive curvature, and forget the oldest of too many."""
         self.s_history.append(step)
         self.y_history.append(gradient_change)
         if len(self.s_history) > self._memory:
@@ -311,7 +314,7 @@ def _is_curved(step: np.ndarray, gradient_change: np.ndarray) -> bool:
     return bool(step @ gradient_change > MIN_CURVATURE * max(gradient_change @ gradient_change, 1e-300))
 
 
-def _backtracking_factor(value: float, predicted: float, tried: float) -> float:
+def backtracking_factor(value: float, predicted: float, tried: float) -> float:
     """Return the factor of the next step length: the minimum of the interpolating parabola, within [0.1, 0.5]."""
     if not np.isfinite(tried):
         return 0.1

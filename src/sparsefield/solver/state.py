@@ -113,8 +113,14 @@ class State:
     ) -> None:
         self.problem, self.layout, self.options = problem, problem.layout, options
         protected = start.features if start is not None and start.latent else None
-        self.working_set = WorkingSet(problem, options, protected)
-        self._optimizer = Optimizer(self.working_set)
+        if problem.device is not None and options.penalty == "l1":
+            from sparsefield.solver.device_steps import DeviceOptimizer, DeviceWorkingSet
+
+            self.working_set = DeviceWorkingSet(problem, options, protected)
+            self._optimizer = DeviceOptimizer(self.working_set)
+        else:
+            self.working_set = WorkingSet(problem, options, protected)
+            self._optimizer = Optimizer(self.working_set)
         self.missing = treat_missing(self.working_set, missing, on_path=options.rough)
         self._callbacks = callbacks or FitCallbacks()
         self.fixed = False
@@ -166,19 +172,19 @@ class State:
     def step(self, phase: str) -> bool:
         """Take one step of the optimizer and record it; return False where no step lowers the objective."""
         working_set, tol = self.working_set, self.objective_tol
-        old_value, old_norm = working_set.point.value, float(np.abs(working_set.theta).sum())
+        old_value, _, old_norm, _ = working_set.summary
         moved = self._optimizer.step(self.tolerance if self.options.certify else 0.0)
-        value, norm = float(working_set.point.value), float(np.abs(working_set.theta).sum())
+        value, loss, norm, active = working_set.summary
         still = abs(old_value - value) <= tol * max(abs(value), 1.0)
         still = still and abs(norm - old_norm) <= 10 * tol * max(norm, 1.0)
         self.idle_steps, self.stalled = self.idle_steps + 1 if still else 0, not moved
         record = IterationRecord(
             iteration=len(self.records) + 1,
             objective=value,
-            loss=float(working_set.loss),
+            loss=loss,
             l1_norm=norm,
             features=len(working_set),
-            active=int(np.count_nonzero(working_set.active)),
+            active=active,
             phase=phase,
             seconds=time.perf_counter() - self._started,
             scoring_seconds=self.scoring_seconds,

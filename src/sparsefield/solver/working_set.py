@@ -42,7 +42,7 @@ class WorkingSet:
         self.grouped = options.penalty == "group"
         """Whether the features of an edge are penalized by their norm."""
         self.n_biases = self.layout.n_target_columns
-        self.memory = OrthantLBFGS(self.problem.memory)
+        self.memory = self.new_memory()
         self.parametrization = CenteredParametrization(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
         self.point = Point(np.empty(0), np.nan, np.empty(0))
         self.loss, self.theta, self.loss_gradient = np.nan, np.empty(0), np.empty(0)
@@ -56,6 +56,16 @@ class WorkingSet:
 
     def __len__(self) -> int:
         return len(self.features)
+
+    def new_memory(self) -> OrthantLBFGS:
+        """Return an optimizer that has taken no step yet."""
+        return OrthantLBFGS(self.problem.memory)
+
+    @property
+    def summary(self) -> tuple[float, float, float, int]:
+        """The objective, the loss, the L1 norm of theta, and the number of active features."""
+        norm, active = float(np.abs(self.theta).sum()), int(np.count_nonzero(self.active))
+        return float(self.point.value), float(self.loss), norm, active
 
     @property
     def active(self) -> np.ndarray:
@@ -80,7 +90,7 @@ class WorkingSet:
 
     def start_at(self, theta: np.ndarray) -> None:
         """Begin at plain weights, with coordinates that are centered at the means of the data."""
-        self.memory = OrthantLBFGS(self.problem.memory)
+        self.memory = self.new_memory()
         self.parametrization = CenteredParametrization(*self.problem.moments(), self._which_are_centered())
         if len(self.arcs.conjunctions):
             self.parametrization = self._moments.extend(self.parametrization, self.arcs)
