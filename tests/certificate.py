@@ -287,6 +287,7 @@ def penalties(model: Any, table: CodedTable, features: list[tuple[int, ...]]) ->
             l1[k] *= max(factors[pair] for pair in combinations(feature, 2)) * order_penalty ** (len(feature) - 2)
             l1[k] *= label_penalty if n_targets == 2 else 1.0
             l1[k] /= n_targets if by_likelihood else 1
+            l2[k] *= 0.01 if [table.measures[c] for c in feature] == ["score", "score"] else 1.0
         if len(feature) > 1 and model.penalty == "group":
             ends = tuple(table.owner[list(feature)].tolist())
             l1[k] *= np.sqrt(table.degrees[list(ends)].prod())

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
+from scipy.special import ndtri
 
+from sparsefield import MarkovField
 from sparsefield.data import Variable, as_source, compile_table, learn_schema
-from sparsefield.data.number_levels import MAX_BINS, MAX_LEVELS, Levels, find_decimals, find_levels
+from sparsefield.data.number_levels import MAX_BINS, MAX_LEVELS, Levels, count_levels, find_decimals, find_levels
 from sparsefield.errors import DataError
 
 NUMBERS = npst.arrays(
@@ -206,3 +208,50 @@ def test_decimals_are_those_of_the_longest_number() -> None:
     assert find_decimals(np.array([168.8, 0.1], dtype=np.float32).astype(float)) == 1
     assert find_decimals(np.random.default_rng(0).normal(size=20)) is None
     assert find_decimals(np.array([1e16 / 3, 1e-13])) is None
+
+
+# -- numbers that others nearly determine ------------------------------------------------------------------------------
+
+
+def collinear(n: int, spread: float) -> np.ndarray:
+    """Four columns of two common factors, with a little noise each."""
+    rng = np.random.default_rng(0)
+    loadings = np.array([[1.0, 0.2], [0.9, -0.3], [0.8, 0.5], [1.0, -0.1]])
+    return rng.normal(size=(n, 2)) @ loadings.T + spread * rng.normal(size=(n, 4))
+
+
+def test_numbers_that_others_nearly_determine_have_more_levels() -> None:
+    coarse, fine, finest = (count_levels(collinear(1000, spread)) for spread in (1.0, 0.1, 0.02))
+    assert (coarse == 64).all()
+    assert ((fine > 64) & (fine <= 256)).all()
+    assert (finest == 256).all()
+    assert (count_levels(collinear(10, 0.1)) == 64).all()  # too few rows to know
+    holes = collinear(1000, 0.1)
+    holes[::2, 0] = np.nan
+    assert (count_levels(holes) <= fine).all()
+
+
+@pytest.mark.parametrize(("spread", "l1"), [(0.1, 0.6), (0.3, 1.5)])
+def test_narrow_predictions_cover_what_they_say(spread, l1) -> None:
+    """Half of the hidden numbers are in 50% intervals, and the quantile loss is near that of the true regression."""
+    X = np.round(10.0 * collinear(800, spread), 2)
+    train, test, levels = X[:500], X[500:], (0.1, 0.25, 0.5, 0.75, 0.9)
+    field = MarkovField(l1=l1, n_jobs=1).fit(train)
+    mean, covariance = train.mean(axis=0), np.cov(train.T)
+    inside, lost, least = [], 0.0, 0.0
+    for j in range(4):
+        others = np.delete(np.arange(4), j)
+        hidden = test.copy()
+        hidden[:, j] = np.nan
+        answer = field.infer(hidden)
+        quantiles = {q: np.asarray(answer.quantile(q)[f"x{j}"]) for q in levels}
+        inside.append((test[:, j] >= quantiles[0.25]) & (test[:, j] <= quantiles[0.75]))
+        slope = np.linalg.solve(covariance[np.ix_(others, others)], covariance[others, j])
+        deviation = np.sqrt(covariance[j, j] - covariance[j, others] @ slope)
+        center = mean[j] + (test[:, others] - mean[others]) @ slope
+        for q in levels:
+            for guess, is_field in ((quantiles[q], True), (center + deviation * ndtri(q), False)):
+                loss = np.maximum(q * (test[:, j] - guess), (q - 1.0) * (test[:, j] - guess)).mean()
+                lost, least = lost + loss * is_field, least + loss * (not is_field)
+    assert 0.42 < np.mean(inside) < 0.6
+    assert lost < 1.15 * least

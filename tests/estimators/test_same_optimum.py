@@ -45,10 +45,11 @@ def candidates_violation(field: MarkovField, X: np.ndarray, weight: np.ndarray |
     theta = np.array([*slow.biases, *(held.get(pair, 0.0) for pair in pairs)])
     n = schema.n_target_columns
     factors = np.append(np.ones(n), learned.layout.feature_factors(np.array(pairs)))
+    ridge = field.l2 * np.append(np.ones(n), learned.layout.l2_factors(np.array(pairs)))
     worst = 0.0
     for k, (w, g) in enumerate(zip(theta, gradient, strict=True)):
         free = k < n and not field.resolve("features").penalize_biases
-        l1, l2 = (0.0, 0.0) if free else (field.l1 * factors[k], field.l2)
+        l1, l2 = (0.0, 0.0) if free else (field.l1 * factors[k], ridge[k])
         worst = max(worst, violation(w, g + l2 * w, l1))
     return worst
 
@@ -65,9 +66,11 @@ def objective_by_oracle(field: MarkovField, X: np.ndarray, weight: np.ndarray | 
     table = compile_table(as_source(X), learned.schema, sample_weight=weight)
     slow = SlowField(learned.schema, learned.biases, learned.pairs, learned.weights)
     theta, factors = learned.weights, learned.layout.feature_factors(learned.pairs)
+    ridge = 0.5 * field.l2 * learned.layout.l2_factors(learned.pairs) @ np.square(theta)
     if field.resolve("features").penalize_biases:
         theta, factors = np.append(learned.biases, theta), np.append(np.ones(len(learned.biases)), factors)
-    return slow.pl_loss(rows_of(table)) + field.l1 * factors @ np.abs(theta) + field.l2 / 2 * np.square(theta).sum()
+        ridge += 0.5 * field.l2 * np.square(learned.biases).sum()
+    return slow.pl_loss(rows_of(table)) + field.l1 * factors @ np.abs(theta) + ridge
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from small_fields import Small, latent_field, small_field
 from sparsefield import MarkovField
 from sparsefield.compute import Threads
 from sparsefield.data import Dataset
-from sparsefield.inference import predict_observed
+from sparsefield.inference import ExactInference, predict_observed
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -64,6 +64,17 @@ def test_rows_with_many_completions_are_predicted_within_the_error_of_draws(trip
     small = small_field(1, states=(3,) * 7, structure="all", size=0.4, rows=8, missing=0.85, triples=triples)
     assert ((small.block.codes < 0).sum(axis=0) >= 6).any()
     check(small, 0.05)
+
+
+@pytest.mark.parametrize("triples", [0, 5], ids=["pairs", "conjunctions"])
+def test_exact_inference_is_exact_for_observed_cells_beside_many_completions(triples) -> None:
+    small = small_field(1, states=(3,) * 7, structure="all", size=0.6, rows=8, missing=0.85, triples=triples)
+    found = small.infer(ExactInference())
+    for row in range(small.table.n_rows):
+        codes = small.codes(row)
+        for v in (v for v, code in enumerate(codes) if code >= 0):
+            exact = small.slow.conditional(v, codes, small.observed(row))
+            assert found.conditionals[0][small.states(v), row] == pytest.approx(exact, abs=1e-9)
 
 
 def test_a_row_does_not_depend_on_other_rows() -> None:

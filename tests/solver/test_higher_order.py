@@ -34,8 +34,9 @@ def triples_of(field: MarkovField) -> dict[tuple[str, ...], float]:
 def penalty_of(model: MarkovField) -> float:
     theta, n = model.field_.theta, model.field_.layout.n_target_columns
     l1 = np.concatenate([np.full(n, model.l1), l1_of(model, model.field_.features)])
+    l2 = model.l2 * np.append(np.ones(n), model.field_.layout.l2_factors(model.field_.features))
     some = slice(0 if model.resolve("features").penalize_biases else n, None)
-    return float(l1[some] @ np.abs(theta[some]) + 0.5 * model.l2 * np.square(theta[some]).sum())
+    return float(l1[some] @ np.abs(theta[some]) + 0.5 * l2[some] @ np.square(theta[some]))
 
 
 def l1_of(model: MarkovField, features: np.ndarray) -> np.ndarray:
@@ -57,7 +58,7 @@ def worst_violation(model: MarkovField, X: np.ndarray, orders: tuple[int, ...] =
         evaluator = DenseEvaluator(Dataset.single(table), OBJECTIVES[model.objective](), engine)
         _, gradient = evaluator.evaluate(graphs_with(field.layout, every), theta)
     l1 = np.concatenate([np.full(n, model.l1), l1_of(model, every)])
-    l2 = np.full(len(theta), model.l2)
+    l2 = model.l2 * np.append(np.ones(n), field.layout.l2_factors(every))
     if not model.resolve("features").penalize_biases:
         l1[:n] = l2[:n] = 0.0
     return max(violation(t, g + q * t, p) for t, g, q, p in zip(theta, gradient, l2, l1, strict=True))

@@ -140,7 +140,7 @@ def test_the_pseudo_gradient_is_the_violation_of_every_weight() -> None:
 
 @pytest.mark.parametrize("on_biases", [[True, True], [True, False], [False, False]])
 def test_penalties_are_those_of_equation_5(on_biases) -> None:
-    penalty = Penalty(2.0, 3.0, np.array(on_biases), np.ones(1))
+    penalty = Penalty(2.0, 3.0, np.array(on_biases), np.ones(1), np.ones(1))
     theta = np.array([1.0, -2.0, 3.0])
     held = [*on_biases, True]
     assert penalty.value(theta) == pytest.approx(

@@ -133,7 +133,7 @@ class SubsetProblem:
     def _loss(self, rows: Block, l1: float, l2: float, precision: float = 1.0) -> _Loss:
         free = ~undetermined_biases(rows.beliefs, self.layout)
         strengths = np.concatenate([np.where(free, 0.0, l1), l1 * self.factors])
-        ridge = np.concatenate([np.where(free, 0.0, l2), np.full(len(self.pairs), l2)])
+        ridge = np.concatenate([np.where(free, 0.0, l2), l2 * self.layout.l2_factors(self.pairs)])
         tolerance = max(TOLERANCE * l1, NOISE_TOLERANCE * float(np.sqrt(rows.weight.sum()))) / precision
         return _Loss(rows, free, strengths, ridge, tolerance)
 

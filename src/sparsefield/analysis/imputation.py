@@ -259,8 +259,8 @@ class _Chains:
 
     def __init__(self, field: Field, block: Block, l2: float, seed: int) -> None:
         self._block, self._seed = block, seed
-        penalties = np.full(len(field.theta), l2)
-        penalties[: field.layout.n_target_columns] = BIAS_RIDGE
+        on_biases = np.full(field.layout.n_target_columns, BIAS_RIDGE)
+        penalties = np.concatenate([on_biases, l2 * field.layout.l2_factors(field.features)])
         self._problem = RefitProblem(field.layout, block, field.layout.arcs(field.features), field.graphs[0], penalties)
         self._rows = np.flatnonzero((block.codes < 0).any(axis=0))
         self._offsets, self._missing_rows = missing_cells(np.ascontiguousarray(block.codes[:, self._rows]))

@@ -81,7 +81,7 @@ class RefitProblem:
             raise DataError(f"The weights need at least {FEWEST_ROWS} complete rows; there are {table.n_rows}.")
         field, l2 = estimator.field_, refit_l2(estimator)
         on_biases = table.schema.unseen | estimator.resolve("features").penalize_biases
-        strengths = np.concatenate([l2 * on_biases, np.full(len(field.features), float(l2))])
+        strengths = l2 * np.concatenate([on_biases, field.layout.l2_factors(field.features)])
         arcs = field.layout.arcs(field.features)
         return cls(field.layout, join_blocks(table.blocks), arcs, field.graphs[0], strengths)
 

@@ -41,6 +41,10 @@ LEVEL_PENALTY = 4.0
 """Factor of l1 for features of levels. On 25 ordinal items, 2, 4 and 6 had test losses of 1.3665, 1.3686 and 1.3679
 with 1,200, 1,013 and 1,295 weights at the selected l1, and 4 had the best ones with about 700 weights."""
 
+SCORE_RIDGE = 0.01
+"""Factor of l2 for pairs of scores: such a weight is a precision, as large as 1 / (1 - R^2) where columns determine
+each other, and l2 would make predictions of such numbers too wide."""
+
 PENALTY_FACTORS = np.array(
     [
         [1.0, SCORE_PENALTY, LEVEL_PENALTY, np.inf, LEVEL_PENALTY, 1.0],

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
+from sparsefield.data.coding import PENALTY_FACTORS, SCORE_RIDGE, ColumnClass
 from sparsefield.data.links import Template
 from sparsefield.data.schema import Label, Schema
 from sparsefield.errors import DataError
@@ -262,6 +262,13 @@ class Layout:
         if self.target_factor != 1.0:
             factors[(self.target_of_column[features[:, :2]] >= 0).all(axis=1)] *= self.target_factor
         return factors
+
+    def l2_factors(self, features: Array) -> Array:
+        """Return the factors of l2 for features (features, columns): that of pairs of scores is `SCORE_RIDGE`."""
+        if not self.schemas:  # of a chain
+            return np.ones(len(features))
+        scores = np.isin(self.column_classes[features[:, :2]], (ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE))
+        return np.where(scores.all(axis=1) & (features[:, 2:] < 0).all(axis=1), SCORE_RIDGE, 1.0)
 
     def edge_factors(self, pairs: Array) -> Array:
         """Return the square roots of the degrees of freedom of the edges of pairs (pairs, 2).

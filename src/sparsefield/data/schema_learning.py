@@ -15,8 +15,16 @@ from sparsefield import config
 from sparsefield.data.column_summaries import ColumnSummary, ColumnTraits
 from sparsefield.data.column_types import family_of
 from sparsefield.data.frames import Columns, JoinedColumns, Source
-from sparsefield.data.labels import Label, as_label, label_sort_key, plain_labels
-from sparsefield.data.number_levels import SMALL_DEVIATION, find_decimals, find_deviation, find_levels, standardize
+from sparsefield.data.labels import Label, as_label, as_numbers, label_sort_key, plain_labels
+from sparsefield.data.number_levels import (
+    MAX_LEVELS,
+    SMALL_DEVIATION,
+    count_levels,
+    find_decimals,
+    find_deviation,
+    find_levels,
+    standardize,
+)
 from sparsefield.data.schema import Kind, Role, Schema, Transform, Variable
 from sparsefield.errors import CovariateWarning, DataError, DateTextWarning
 
@@ -58,7 +66,14 @@ def learn_schema(
         matrix = source.native
         return learn_binary_schema(source.names, set(observed), matrix.indptr, matrix.indices, sample_weight)
     summaries = summarize_columns(source, sample_weight, given, known)
-    return learn_from_summaries(summaries, given, known, observed=observed, symmetric=symmetric)
+    kinds = {summary.name: kind_of_column(summary, given, known) for summary in summaries}
+    names = [name for name, kind in kinds.items() if kind.kind == "numeric"]
+    numbers = np.full((source.n_rows, len(names)), np.nan)
+    for name, cells in zip(names, numbers.T, strict=True):
+        column = source.column(name)
+        cells[column.present] = as_numbers(column)
+    levels = dict(zip(names, count_levels(numbers).tolist(), strict=True))
+    return learn_from_summaries(summaries, given, known, observed=observed, symmetric=symmetric, levels=levels)
 
 
 def warn_incomplete_covariates(source: Columns, observed: Sequence[str]) -> None:
@@ -94,19 +109,19 @@ def learn_from_summaries(
     *,
     observed: Sequence[str] = (),
     symmetric: bool = True,
+    levels: Mapping[str, int] | None = None,
 ) -> Schema:
-    """Learn a schema from the summaries of all rows; kinds and states are those that `check_roles` returns."""
-    kinds = dict(given)
-    for summary in summaries:
-        kind = kind_of(summary.traits)
-        kind = ColumnKind("nominal") if known.get(summary.name) and kind.kind == "numeric" else kind
-        kinds.setdefault(summary.name, kind)
+    """Learn a schema from the summaries of all rows; kinds and states are those that `check_roles` returns.
+
+    ``levels`` are those of `count_levels`, of the numbers whose joint distribution is known.
+    """
+    kinds = {summary.name: kind_of_column(summary, given, known) for summary in summaries}
     _check_orders(summaries, kinds, known)
     variables = {}
     for summary in summaries:
         name, role, kind = summary.name, "observed" if summary.name in observed else "target", kinds[summary.name]
         if kind.kind == "numeric":
-            variable = make_numeric(role, summary, kind.transform)
+            variable = make_numeric(role, summary, kind.transform, (levels or {}).get(name, MAX_LEVELS))
         else:
             variable = make_categorical(role, summary, known.get(name, ()))
             are_text = len(variable.states) > 1 and all(isinstance(state, str) for state in variable.states)
@@ -130,7 +145,16 @@ def learn_from_summaries(
     return Schema(tuple(ordered), tuple(variables))
 
 
-def make_numeric(role: Role, summary: ColumnSummary, transform: Transform | None = None) -> Variable:
+def kind_of_column(summary: ColumnSummary, given: Mapping[str, ColumnKind], known: States) -> ColumnKind:
+    """Return the kind that is given for a column, or that its values have."""
+    kind = given.get(summary.name) or kind_of(summary.traits)
+    is_found = summary.name not in given and bool(known.get(summary.name))
+    return ColumnKind("nominal") if is_found and kind.kind == "numeric" else kind
+
+
+def make_numeric(
+    role: Role, summary: ColumnSummary, transform: Transform | None = None, most: int = MAX_LEVELS
+) -> Variable:
     """Return a numeric variable; without a ``transform`` the skewness and the kurtosis of the values choose one."""
     moments = summary.find_moments()
     if moments.weight <= 0:
@@ -138,7 +162,7 @@ def make_numeric(role: Role, summary: ColumnSummary, transform: Transform | None
     (values, totals), mean, deviation = summary.numbers(), moments.mean, math.sqrt(moments.squares / moments.weight)
     if len(values) == 1:  # a sum may have been rounded
         mean, deviation = float(values[0]), 0.0
-    levels = find_levels(values, totals, transform)
+    levels = find_levels(values, totals, transform, most)
     if deviation < SMALL_DEVIATION:  # squares may have been rounded to 0
         deviation = find_deviation(values, totals / totals.sum())
     decimals = find_decimals(values)

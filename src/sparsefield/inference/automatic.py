@@ -30,6 +30,10 @@ MAX_ENUMERATED_IF_UNSURE = 65536
 MAX_SHAPES = 2000
 """Shapes of larger components that are solved by elimination, the most frequent ones: each needs a plan of its own."""
 
+WIDER, MAX_ENTRIES = 256, 2**22
+"""Factor by which tables of elimination may be larger for a few components, and entries of the largest tables of these
+together: so many take less than a second, and chains are less exact."""
+
 FIRST_CHAINS = Gibbs(chains=8, burn_in=20, sweeps=80, max_r_hat=1.1)
 LONG_CHAINS = Gibbs(chains=8, burn_in=250, sweeps=1000)
 """Gibbs chains, and those that follow where the first ones do not agree. Fewer chains than these would too often be in
@@ -56,12 +60,13 @@ class AutomaticInference(InferenceMethod):
     these agree with each other, belief propagation is run as well, and used if it converges and confirms them: no
     probability may differ by more than 0.01 beyond three standard errors. Where chains disagree, longer ones follow.
     Mean field is never used. In a table with more than 2,000 patterns of large components, chains are also run for
-    those of the rarest patterns: whether a row is among them depends on the other rows.
+    those of the rarest patterns, and only a few components may need tables of 256 times ``max_cells`` entries: whether
+    a row is among them depends on the other rows.
 
     Parameters
     ----------
     max_cells : int
-        Largest number of entries of a table of variable elimination.
+        Largest number of entries of a table of variable elimination, where there are many of them.
     """
 
     max_cells: int = 4096
@@ -81,16 +86,23 @@ class AutomaticInference(InferenceMethod):
 
 
 def infer_rows(
-    dataset: Dataset, member: tuple[int, Block], graphs: Sequence[Adjacency], theta: np.ndarray, *, sample: bool
+    dataset: Dataset,
+    member: tuple[int, Block],
+    graphs: Sequence[Adjacency],
+    theta: np.ndarray,
+    max_cells: int,
+    *,
+    sample: bool,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the probabilities (states, rows) of a block, and which of its rows have them.
 
-    These are the rows that enumeration or elimination can solve; all rows if others may be sampled.
+    These are the rows that enumeration solves, or elimination with tables of ``max_cells`` entries; all rows if others
+    may be sampled.
     """
     compiled = compile_problem(dataset, graphs, [member])
     graph = build_factors(compiled.problem, theta)
     components = _Components(graph)
-    components.solve_exactly(AutomaticInference.max_cells)
+    components.solve_exactly(max_cells)
     if sample:
         components.run_first_chains()
     else:
@@ -116,11 +128,15 @@ class _Components:
         self.methods: set[str] = set()
 
     def solve_exactly(self, max_cells: int) -> None:
-        """Enumerate small components and eliminate narrow ones; all others are unsure."""
+        """Enumerate small components and eliminate narrow ones, and a few wider ones; all others are unsure."""
         few = self._up_to(MAX_ENUMERATED)
         others = np.setdiff1d(self.unsure, few)
-        batches = batches_by_shape(self.graph, max_cells, others, MAX_SHAPES)
-        batches = [batch for batch in batches if batch.plan.feasible]
+        batches, left = [], MAX_ENTRIES
+        for batch in batches_by_shape(self.graph, WIDER * max_cells, others, MAX_SHAPES):
+            entries = batch.plan.table_size * len(batch.missing_cells)
+            if batch.plan.feasible and (batch.plan.table_size <= max_cells or entries <= left):
+                batches.append(batch)
+                left -= entries if batch.plan.table_size > max_cells else 0
         self.beliefs = self.graph.normalize(exact_logits(self.graph, batches))
         self._enumerate(few, MAX_ENUMERATED)
         solved = [self.owner[batch.missing_cells[:, 0]] for batch in batches]

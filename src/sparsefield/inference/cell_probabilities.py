@@ -21,7 +21,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Block, Coding, Dataset, Schema
 from sparsefield.data.splits import hash_rows
 from sparsefield.data.table import cut_into_blocks
-from sparsefield.inference.automatic import infer_rows
+from sparsefield.inference.automatic import AutomaticInference, infer_rows
 from sparsefield.inference.completions import (
     FieldWeights,
     draw_completions,
@@ -31,6 +31,7 @@ from sparsefield.inference.completions import (
     log_joint_states,
     rows_of_block,
 )
+from sparsefield.inference.elimination import ExactInference
 from sparsefield.inference.method import InferenceMethod, Marginals, fill_blocks
 from sparsefield.inference.missing_sums import sum_out_latent
 from sparsefield.kernels import row_draws as kernels
@@ -80,7 +81,8 @@ class CellProbabilities:
 def infer(field: Field, dataset: Dataset, inference: InferenceMethod, engine: Engine) -> CellProbabilities:
     """Infer the missing cells, and predict every observed cell from all other observed ones."""
     marginals = infer_marginals(field, dataset, inference, engine)
-    observed = predict_observed(field, dataset, engine)
+    max_cells = inference.max_cells if isinstance(inference, ExactInference) else 0
+    observed = predict_observed(field, dataset, engine, max_cells=max_cells)
     conditionals = []
     for table, predicted, values in zip(dataset.tables, observed.values, marginals.values, strict=True):
         missing = np.repeat(table.codes() < 0, np.diff(table.schema.coding.state_offsets), axis=0)
@@ -106,17 +108,21 @@ def infer_marginals(field: Field, dataset: Dataset, inference: InferenceMethod, 
     return filled._replace(values=tuple(np.concatenate([next(parts) for _ in part], axis=1) for part in blocks))
 
 
-def predict_observed(field: Field, dataset: Dataset, engine: Engine, *, thorough: bool = False) -> Conditionals:
+def predict_observed(
+    field: Field, dataset: Dataset, engine: Engine, *, thorough: bool = False, max_cells: int = 0
+) -> Conditionals:
     """Predict every observed cell from all other observed ones.
 
     A cell that depends strongly on many missing ones is inferred by itself where that is cheap or if ``thorough``, and
-    otherwise estimated by draws, which may be inexact.
+    otherwise estimated by draws, which may be inexact. With ``max_cells``, every cell that depends on many missing ones
+    is inferred by itself where elimination needs no larger table.
     """
     weights, members = FieldWeights.of(field), list(dataset.blocks())
     if dataset.has_links and dataset.has_missing:
         parts = predict_linked(weights, dataset, engine)
     else:
-        parts = engine.map(lambda member: predict_block(weights, *member, dataset, thorough=thorough), members)
+        hiding = dataset, thorough, max_cells
+        parts = engine.map(lambda member: predict_block(weights, *member, *hiding), members)
     log_likelihood = 0.0
     for (t, block), probabilities in zip(members, parts, strict=True):
         logs = log_probabilities(weights.layout.schemas[t].coding, block.codes, probabilities)
@@ -194,14 +200,14 @@ def predict_block(
     table: int,
     block: Block,
     dataset: Dataset | None = None,
-    *,
     thorough: bool = False,
+    max_cells: int = 0,
 ) -> np.ndarray:
     """Return the probabilities (states, rows) of the observed cells of a block without links, each given the others.
 
     Cells that depend strongly on drawn components are inferred one by one, where the dataset of the block is given and
-    where that is exact, or if ``thorough``. Probabilities of latent variables are right in rows without other missing
-    cells. The result of a row depends on no other row.
+    where that is exact, or if ``thorough``; with ``max_cells`` those that depend on them at all. Probabilities of
+    latent variables are right in rows without other missing cells. The result of a row depends on no other row.
     """
     block = block._replace(beliefs=block.beliefs.copy())
     incomplete = _incomplete_rows(field.layout.schemas[table], block)
@@ -213,7 +219,8 @@ def predict_block(
     per_chunk = max(1, CHUNK_CELLS // (MAX_ENUMERATED * max(block.n_own_columns, 1)))
     for start in range(0, len(incomplete), per_chunk):
         rows = incomplete[start : start + per_chunk]
-        probabilities[:, rows] = _predict_rows(field, table, rows_of_block(block, rows), dataset, thorough)
+        part = rows_of_block(block, rows)
+        probabilities[:, rows] = _predict_rows(field, table, part, dataset, thorough, max_cells)
     return probabilities
 
 
@@ -260,7 +267,9 @@ def _softmax(logits: np.ndarray, coding: Coding) -> np.ndarray:
     return weights / np.repeat(np.add.reduceat(weights, starts), sizes, axis=0)
 
 
-def _predict_rows(field: FieldWeights, table: int, block: Block, dataset: Dataset | None, thorough: bool) -> np.ndarray:
+def _predict_rows(
+    field: FieldWeights, table: int, block: Block, dataset: Dataset | None, thorough: bool, max_cells: int
+) -> np.ndarray:
     """Return the probabilities of the observed cells of incomplete rows."""
     schema, every_row = field.layout.schemas[table], np.arange(block.n_rows)
     influence = _influences(field, table)
@@ -276,9 +285,10 @@ def _predict_rows(field: FieldWeights, table: int, block: Block, dataset: Datase
         drawn[:, rows] |= members & _add_completions(sums, field, table, part, left_out)
         ratios[:, rows] += sums.logarithms() - without[:, rows]
     probabilities = _softmax(ratios, schema.coding)
-    hidden = (influence @ drawn > MAX_INFLUENCE) & (block.codes >= 0)
+    hidden = (influence @ drawn > (0.0 if max_cells else MAX_INFLUENCE)) & (block.codes >= 0)
     if dataset is not None and hidden.any():
-        _infer_hidden(field, table, block, dataset, hidden, labels, influence.toarray() > 0.0, thorough, probabilities)
+        depends, largest = influence.toarray() > 0.0, max_cells or AutomaticInference.max_cells
+        _infer_hidden(field, table, block, dataset, hidden, labels, depends, thorough, largest, probabilities)
     return probabilities
 
 
@@ -373,6 +383,7 @@ def _infer_hidden(
     labels: np.ndarray,
     depends: np.ndarray,
     thorough: bool,
+    max_cells: int,
     probabilities: np.ndarray,
 ) -> None:
     """Hide cells (targets, rows) one at a time, and replace their probabilities by those of inference.
@@ -391,7 +402,7 @@ def _infer_hidden(
             missing |= inside & (inside & near).any(axis=0)
         missing[variables, np.arange(len(rows))] = True
         part, _ = _with_missing(schema, block, rows, missing)
-        inferred, solved = infer_rows(dataset, (table, part), field.graphs, field.theta, sample=thorough)
+        inferred, solved = infer_rows(dataset, (table, part), field.graphs, field.theta, max_cells, sample=thorough)
         for v in np.unique(variables):
             chosen = np.flatnonzero((variables == v) & solved)
             states = slice(schema.coding.state_offsets[v], schema.coding.state_offsets[v + 1])

@@ -131,6 +131,8 @@ class Penalty:
     """(states,) bool: which biases are penalized."""
     factors: np.ndarray = field(default_factory=lambda: np.empty(0))
     """(features,): factors of l1."""
+    l2_factors: np.ndarray = field(default_factory=lambda: np.empty(0))
+    """(features,): factors of l2."""
     groups: np.ndarray | None = None
     """(features,): keys of the groups of features; None for the L1 norm."""
 
@@ -145,7 +147,7 @@ class Penalty:
     @cached_property
     def l2_strengths(self) -> np.ndarray:
         """The L2 strength of each parameter, (parameters,), biases first."""
-        return self.l2 * np.concatenate([self.on_biases, np.ones(len(self.factors))])
+        return self.l2 * np.concatenate([self.on_biases, self.l2_factors])
 
     @property
     def bias_strengths(self) -> np.ndarray:

@@ -220,7 +220,8 @@ class WorkingSet:
         self.graphs = self.problem.compile(self.arcs)
         self.penalty_factors = self.penalty_factors_of(features)
         self.edges = self.layout.edge_keys(features[:, :2]) if self.grouped else None
-        self.penalty = replace(self.penalty, factors=self.penalty_factors, groups=self.edges)
+        ridge = self.layout.l2_factors(features)
+        self.penalty = replace(self.penalty, factors=self.penalty_factors, l2_factors=ridge, groups=self.edges)
         higher = have_higher_order(features)
         self.pair_keys = np.sort(self.layout.keys(features[~higher, :2]))
         self.conjunction_keys = np.sort(self.layout.keys(features[higher]))
