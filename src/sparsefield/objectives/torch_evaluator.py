@@ -445,8 +445,13 @@ class TorchEvaluator(DenseEvaluator):
         return DeviceArcs(self.layout, arcs, self.device)
 
     def evaluate(self, graphs: DeviceArcs, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        self.set_point(graphs, theta)
         with self.table.memory():
             return self.table.evaluate(graphs, theta)
+
+    def set_point(self, graphs: DeviceArcs, theta: np.ndarray) -> None:
+        """Say at which weights the last evaluation on the device was."""
+        self._point = graphs, theta
 
     def bias_hessian(self) -> np.ndarray:
         return self.table.variances.cpu().numpy()

@@ -78,6 +78,7 @@ class DeviceWorkingSet(WorkingSet):
             found = [part.cpu().numpy() for part in (steps.x, steps.gradient, steps.theta, steps.loss_gradient)]
             vars(self)["point"] = Point(found[0], steps.value, found[1])
             vars(self)["theta"], vars(self)["loss_gradient"], self.loss = found[2], found[3], steps.loss
+            self.problem.set_point(self.graphs, found[2])
 
     @property
     def summary(self) -> tuple[float, float, float, int]:
