@@ -65,7 +65,6 @@ bench: $(READY)  ## run all benchmarks, the long ones shortened; takes minutes, 
 	$(BIN)/python -m benchmarks scale --short
 	$(BIN)/python -m benchmarks paper --short
 	$(BIN)/python -m benchmarks startup --short
-	$(BIN)/python -m benchmarks kernels --short
 	$(BIN)/python -m benchmarks fill
 	$(BIN)/python -m benchmarks missing --quick
 	$(BIN)/python -m benchmarks heldout

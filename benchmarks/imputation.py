@@ -1,4 +1,4 @@
-"""This module measures how often intervals from multiply imputed tables contain the truth, beside R's mice."""
+"""Multiple imputation beside other tools: coverage of pooled intervals, and scores of draws of hidden cells."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 import typer
 
 from benchmarks.command_line import Json, Seed, choose_parts, print_rows
+from benchmarks.draws import PATTERNS, TABLES, mean_ranks, run_draws
 from benchmarks.measure import Report
 from benchmarks.mice import has_mice
 from benchmarks.mixed_peers import draw_with_mice
@@ -280,26 +281,33 @@ def _summarize(data: str, mechanism: str, intervals: Sequence[Interval], methods
     return rows
 
 
+PARTS = ("intervals", "tables")
+
+
 def command(
-    data: Annotated[list[str] | None, typer.Option("--data", help="simulated, bfi; by default both.")] = None,
+    part: Annotated[list[str] | None, typer.Option("--part", help="intervals, tables; by default both.")] = None,
+    data: Annotated[list[str] | None, typer.Option("--data", help="Of intervals: simulated, bfi.")] = None,
     repetitions: Annotated[int, typer.Option("--repetitions", min=2, help="Tables for each setting.")] = 100,
     rows: Annotated[int, typer.Option("--rows", min=50, help="Rows of a table.")] = 300,
     imputations: Annotated[int, typer.Option("--imputations", min=2, help="Imputed tables.")] = 10,
     method: Annotated[list[str] | None, typer.Option("--method", help="Only these methods.")] = None,
     mechanism: Annotated[list[str] | None, typer.Option("--mechanism", help="mcar, mar; by default both.")] = None,
+    table: Annotated[list[str] | None, typer.Option("--table", help=f"Of tables: {', '.join(TABLES)}.")] = None,
+    pattern: Annotated[list[str] | None, typer.Option("--pattern", help=f"Of tables: {', '.join(PATTERNS)}.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Multiple imputation: bias and coverage of 95% intervals, beside R's mice and complete cases."""
-    found = run_coverage(
-        choose_parts(data, ("simulated", "bfi")),
-        repetitions,
-        rows,
-        imputations,
-        seed,
-        method,
-        print_message,
-        mechanisms=choose_parts(mechanism, MECHANISMS),
-    )
-    shown = ("data", "mechanism", "quantity", "method", "truth", "bias", "sd", "error", "coverage", "seconds")
-    print_rows(found, shown, as_json)
+    """Multiple imputation: bias and coverage of 95% intervals of drawn tables; energy scores of real ones."""
+    parts = choose_parts(part, PARTS)
+    if "intervals" in parts:
+        found = run_coverage(
+            choose_parts(data, ("simulated", "bfi")), repetitions, rows, imputations, seed, method, print_message,
+            mechanisms=choose_parts(mechanism, MECHANISMS),
+        )  # fmt: skip
+        shown = ("data", "mechanism", "quantity", "method", "truth", "bias", "sd", "error", "coverage", "seconds")
+        print_rows(found, shown, as_json)
+    if "tables" in parts:
+        scored = run_draws(choose_parts(table, TABLES), choose_parts(pattern, PATTERNS), seed, print_message)
+        print_rows(scored, ("data", "pattern", "method", "energy", "rank", "coverage", "seconds"), as_json)
+        if not as_json:
+            print_rows(mean_ranks(scored), ("method", "rank", "energy", "coverage", "seconds"))

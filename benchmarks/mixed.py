@@ -126,6 +126,14 @@ class MixedTable:
     def shown(self) -> Array:
         return np.where(self.hidden, np.nan, self.truth)
 
+    def as_numbers(self, filled: pl.DataFrame) -> Array:
+        """Return a filled frame as numbers, as in ``truth``."""
+        columns = []
+        for name, labels in zip(self.names, self.labels, strict=True):
+            place = {label: float(k) for k, label in enumerate(labels)}
+            columns.append([place.get(value, np.nan) if labels else value for value in filled[name].to_list()])
+        return np.array(columns, dtype=float).T
+
     def error(self, filled: Array) -> float:
         """Return the mean over columns of RMSE / standard deviation, or of the share of wrong states."""
         errors = []
@@ -172,16 +180,10 @@ def run_imputation(seed: int = 0, report: Report = print, *, quick: bool = False
 
 
 def _fill_by_field(table: MixedTable) -> Array:
-    filled = MarkovField().fit_transform(table.frame)
-    columns = []
-    for name, labels in zip(table.names, table.labels, strict=True):
-        place = {label: float(k) for k, label in enumerate(labels)}
-        values = filled[name].to_list()
-        columns.append([place[value] for value in values] if labels else [float(value) for value in values])
-    return np.array(columns).T
+    return table.as_numbers(MarkovField().fit_transform(table.frame))
 
 
-def _fill_iteratively(table: MixedTable) -> Array:
+def fill_iteratively(table: MixedTable, **options: Any) -> Array:
     """Fill by scikit-learn's IterativeImputer; nominal columns are one-hot."""
     from sklearn.experimental import enable_iterative_imputer  # noqa: F401
     from sklearn.impute import IterativeImputer
@@ -195,7 +197,7 @@ def _fill_iteratively(table: MixedTable) -> Array:
             parts.append(on)
         else:
             parts.append(column[:, None])
-    found = np.asarray(IterativeImputer(random_state=0).fit_transform(np.hstack(parts)))
+    found = np.asarray(IterativeImputer(**{"random_state": 0, **options}).fit_transform(np.hstack(parts)))
     filled, start = shown.copy(), 0
     for k, (kind, part) in enumerate(zip(table.kinds, parts, strict=True)):
         piece = found[:, start : start + part.shape[1]]
@@ -246,7 +248,7 @@ def _has_many_items(table: MixedTable) -> bool:
 def _fillers(table: MixedTable) -> list[Method]:
     return [
         Method("sparsefield", _fill_by_field),
-        Method("IterativeImputer", _fill_iteratively),
+        Method("IterativeImputer", fill_iteratively),
         Method("boosting per column", _fill_by_boosting),
         Method("mice (R), items as numbers" if _has_many_items(table) else "mice (R)", _fill_by_mice, "mice"),
         Method("column means", _fill_with_most_frequent),

@@ -44,5 +44,5 @@ def test_without_matplotlib_rows_are_printed_and_a_line_says_why_there_is_no_cha
 def test_the_help_lists_every_benchmark(run) -> None:
     listed = set(re.findall(r"^\W*([a-z]+)\s", run("--help").out, flags=re.MULTILINE))
     modules = {path.stem for path in Path(startup.__file__).parent.glob("*.py") if "\ndef command(" in path.read_text()}
-    assert len(modules) == 34
+    assert len(modules) == 33
     assert modules <= listed

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 import pytest
 
-from benchmarks import imputation
+from benchmarks import draws, imputation
 
 
 def test_simulated_columns_depend_on_each_other_as_intended() -> None:
@@ -37,3 +38,33 @@ def test_methods_have_rows_of_bias_and_coverage() -> None:
     for row in rows:
         assert 0.0 <= row["coverage"] <= 1.0
         assert row["error"] > 0.0
+
+
+def mixed_table(rows: int = 300) -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    size = rng.normal(size=rows)
+    near = size + 0.3 * rng.normal(size=(3, rows))
+    return pl.DataFrame({"size": size, "other": near[2], "group": np.where(near[0] > 0, "a", "b"), "item": near[1] > 0})
+
+
+@pytest.mark.parametrize("pattern", draws.PATTERNS)
+def test_a_fifth_of_the_cells_is_hidden_by_each_pattern(pattern: str) -> None:
+    table = draws.hide(mixed_table(2000), pattern, 0)
+    assert table.hidden.mean() == pytest.approx(0.15 if pattern == "mar" else 0.2, abs=0.02)  # "mar" spares a column
+    assert table.frame.null_count().sum_horizontal()[0] == table.hidden.sum()
+    alone = table.hidden.sum(axis=1)[table.hidden.any(axis=1)]
+    assert (table.hidden[:, 0].any()) == (pattern != "mar")
+    assert alone.min() == 1
+
+
+def test_draws_that_know_the_other_columns_have_a_lower_energy_score() -> None:
+    table = draws.hide(mixed_table(), "mcar", 0)
+    energy = {
+        method.name: draws.energy_score(table, method.run(table)) for method in draws.METHODS if not method.package
+    }
+    assert max(energy[name] for name in ("sparsefield", "boosting per column")) < 0.8 * energy["values of the column"]
+    truth = np.repeat(table.truth[None], 3, axis=0)
+    assert draws.energy_score(table, truth) == pytest.approx(0.0)
+    filled = draws._draw_by_field(table)
+    assert np.array_equal(filled[0][~table.hidden], table.truth[~table.hidden])
+    assert draws.coverage(table, filled) == pytest.approx(0.9, abs=0.08)
