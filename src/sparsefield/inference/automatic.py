@@ -27,17 +27,22 @@ MAX_ENUMERATED = 4096
 MAX_ENUMERATED_IF_UNSURE = 65536
 """The same for components on which the first Gibbs chains disagree: longer chains would take more time."""
 
-MAX_SHAPES = 2000
+MAX_SHAPES = 200
 """Shapes of larger components that are solved by elimination, the most frequent ones: each needs a plan of its own."""
 
-WIDER, MAX_ENTRIES = 256, 2**22
-"""Factor by which tables of elimination may be larger for a few components, and entries of the largest tables of these
-together: so many take less than a second, and chains are less exact."""
+FEW, WIDER, MAX_ENTRIES = 16, 256, 2**22
+"""Components that are a few, factor by which tables of elimination may be larger for them, and entries of the largest
+tables of these together: so many take less than a second, and chains are less exact."""
 
 FIRST_CHAINS = Gibbs(chains=8, burn_in=20, sweeps=80, max_r_hat=1.1)
 LONG_CHAINS = Gibbs(chains=8, burn_in=250, sweeps=1000)
 """Gibbs chains, and those that follow where the first ones do not agree. Fewer chains than these would too often be in
 the same one of several modes, and agree."""
+
+FAST_MESSAGES = BeliefPropagation(tolerance=1e-6, max_updates=6, damping=0.0)
+"""Belief propagation that is used without a look at chains. Messages converge fast where dependence is weak, and then
+they are right: of 600 components of random fields, those that converged in 6 rounds had errors up to .004, those in 8
+rounds up to .03, and in 20 rounds up to .36."""
 
 MESSAGES = BeliefPropagation(tolerance=1e-6, max_updates=50)
 """Belief propagation of components on which the first chains agree."""
@@ -56,12 +61,13 @@ class AutomaticInference(InferenceMethod):
     """Automatic inference: exact where missing cells are few or depend on each other narrowly.
 
     The missing cells of a row, or of linked rows, form connected components. Small ones are enumerated, and
-    larger ones solved by variable elimination where its tables are small. For others short Gibbs chains are run. Where
-    these agree with each other, belief propagation is run as well, and used if it converges and confirms them: no
-    probability may differ by more than 0.01 beyond three standard errors. Where chains disagree, longer ones follow.
-    Mean field is never used. In a table with more than 2,000 patterns of large components, chains are also run for
-    those of the rarest patterns, and only a few components may need tables of 256 times ``max_cells`` entries: whether
-    a row is among them depends on the other rows.
+    larger ones solved by variable elimination where its tables are small. For others belief propagation is used if its
+    messages converge very fast, as where dependence is weak; elsewhere short Gibbs chains are run. Where these agree
+    with each other, belief propagation is used if it converges and confirms them: no probability may differ by more
+    than 0.01 beyond three standard errors. Where chains disagree, longer ones follow. Mean field is never used. In a
+    table with more than 200 patterns of large components, those of the rarest patterns are not eliminated, and only a
+    few components may need tables of 256 times ``max_cells`` entries: whether a row is among them depends on the other
+    rows.
 
     Parameters
     ----------
@@ -76,7 +82,7 @@ class AutomaticInference(InferenceMethod):
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> FillResult:
         graph = build_factors(problem, theta)
         components = _Components(graph)
-        components.solve_exactly(self.max_cells)
+        components.solve_exactly(self.max_cells, wider=True)
         components.run_first_chains()
         if len(components.unsure):
             components.run_chains(LONG_CHAINS)
@@ -127,12 +133,13 @@ class _Components:
         self.beliefs = np.empty(0)
         self.methods: set[str] = set()
 
-    def solve_exactly(self, max_cells: int) -> None:
-        """Enumerate small components and eliminate narrow ones, and a few wider ones; all others are unsure."""
+    def solve_exactly(self, max_cells: int, *, wider: bool = False) -> None:
+        """Enumerate small components and eliminate narrow ones, also ``wider`` ones if they are few."""
         few = self._up_to(MAX_ENUMERATED)
         others = np.setdiff1d(self.unsure, few)
         batches, left = [], MAX_ENTRIES
-        for batch in batches_by_shape(self.graph, WIDER * max_cells, others, MAX_SHAPES):
+        largest = max_cells * (WIDER if wider and len(others) <= FEW else 1)
+        for batch in batches_by_shape(self.graph, largest, others, MAX_SHAPES):
             entries = batch.plan.table_size * len(batch.missing_cells)
             if batch.plan.feasible and (batch.plan.table_size <= max_cells or entries <= left):
                 batches.append(batch)
@@ -146,12 +153,18 @@ class _Components:
 
     def run_first_chains(self) -> None:
         """Run short chains, and belief propagation where they agree; components where they do not remain unsure."""
+        logits, rounds = propagate_messages(self.graph, FAST_MESSAGES, self.unsure)
+        fast = self.unsure[rounds <= FAST_MESSAGES.max_updates]
+        used = np.isin(self.owner_of_state, fast)
+        self.beliefs[used] = self.graph.normalize(logits)[used]
+        self.unsure = np.setdiff1d(self.unsure, fast)
+        self.methods.update(["bp"] * bool(len(fast)))
         if not len(self.unsure):
             return
         tried, means = self.unsure, self.run_chains(FIRST_CHAINS)
         agreed = np.setdiff1d(tried, self.unsure)
-        logits, converged = propagate_messages(self.graph, MESSAGES, agreed)
-        beliefs = self.graph.normalize(logits)
+        logits, rounds = propagate_messages(self.graph, MESSAGES, agreed)
+        beliefs, converged = self.graph.normalize(logits), rounds <= MESSAGES.max_updates
         excess = np.abs(beliefs - means.value) - STANDARD_ERRORS * means.error
         differing = np.unique(self.owner_of_state[excess > MAX_DIFFERENCE])
         confirmed = np.setdiff1d(agreed[converged], differing)

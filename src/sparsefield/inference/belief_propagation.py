@@ -38,17 +38,18 @@ class BeliefPropagation(InferenceMethod):
 
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> FillResult:
         graph = build_factors(problem, theta)
-        logits, converged = propagate_messages(graph, self, np.arange(graph.n_components))
+        logits, rounds = propagate_messages(graph, self, np.arange(graph.n_components))
         write_probabilities(problem, graph.normalize(logits))
-        return FillResult(problem.count_entities(graph.cells_of(~converged)), frozenset({self.name}))
+        unconverged = graph.cells_of(rounds > self.max_updates)
+        return FillResult(problem.count_entities(unconverged), frozenset({self.name}))
 
 
 def propagate_messages(
     graph: FactorGraph, options: BeliefPropagation, components: np.ndarray, *, max_product: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the logits of all states of all missing cells, and which of the given components converged."""
-    state, converged = _run(graph, options, components, max_product)
-    return state.beliefs, converged
+    """Return the logits of all states of all missing cells, and the rounds of the given components: see `propagate`."""
+    state, rounds = _run(graph, options, components, max_product)
+    return state.beliefs, rounds
 
 
 class BetheSums(NamedTuple):
@@ -71,7 +72,7 @@ def sum_by_messages(graph: FactorGraph, options: BeliefPropagation) -> BetheSums
     and d the number of factors of a cell (Yedidia, Freeman and Weiss 2005). Where messages have converged, its
     derivatives are the expectations of features under the beliefs.
     """
-    state, converged = _run(graph, options, np.arange(graph.n_components), False)
+    state, rounds = _run(graph, options, np.arange(graph.n_components), False)
     marginals, factor_sums = np.empty(graph.table_offsets[-1]), np.empty(len(graph.factor_offsets) - 1)
     factor_beliefs(graph, state, marginals, factor_sums)
     cell_sums = np.logaddexp.reduceat(state.beliefs, graph.offsets[:-1]) if graph.n_missing else np.empty(0)
@@ -81,16 +82,19 @@ def sum_by_messages(graph: FactorGraph, options: BeliefPropagation) -> BetheSums
     if len(factor_sums):
         factor_owner = owner[graph.edge_cell[graph.factor_offsets[:-1]]]
         total = total + np.bincount(factor_owner, factor_sums, graph.n_components)
-    return BetheSums(total, graph.normalize(state.beliefs), marginals, converged)
+    return BetheSums(total, graph.normalize(state.beliefs), marginals, rounds <= options.max_updates)
 
 
 def _run(
     graph: FactorGraph, options: BeliefPropagation, components: np.ndarray, max_product: bool
 ) -> tuple[MessageState, np.ndarray]:
-    """Pass the messages of some components, which say nothing at first; return them, and which components converged."""
+    """Pass the messages of some components, which say nothing at first; return them, and the rounds."""
     arity = np.diff(graph.factor_offsets)
     states = np.diff(graph.message_offsets)
     sizes = np.add.reduceat(states, graph.factor_offsets[:-1]) if len(arity) else np.zeros(0, dtype=np.int64)
+    potentials, lengths = graph.tables, np.diff(graph.table_offsets)
+    if len(arity) and not max_product:
+        potentials = np.exp(potentials - np.repeat(np.maximum.reduceat(potentials, graph.table_offsets[:-1]), lengths))
     state = MessageState(
         messages=np.zeros(graph.message_offsets[-1]),
         pending=np.empty(states.max(initial=0)),
@@ -98,8 +102,8 @@ def _run(
         order=np.empty(len(arity), dtype=np.int64),
         parent_edge=np.full(len(arity), -1, dtype=np.int64),
         visited=np.zeros(graph.n_missing, dtype=np.bool_),
-        incoming=np.empty(sizes.max(initial=0) + states.max(initial=0)),
-        digit=np.empty(arity.max(initial=0), dtype=np.int64),
+        incoming=np.empty(sizes.max(initial=0)),
+        potentials=potentials,
     )
     caps = float(options.tolerance), int(options.max_updates), float(options.damping)
     return state, propagate(graph, components, *caps, max_product, state)

@@ -13,6 +13,9 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+LEAST_SUM = 1e-300
+"""Sums that are smaller are replaced by this one, so that no message is infinite."""
+
 
 class MessageState(NamedTuple):
     """The messages of one run over a graph, with workspace."""
@@ -29,15 +32,18 @@ class MessageState(NamedTuple):
     visited: np.ndarray
     """(cells,)"""
     incoming: np.ndarray
-    """(largest number of states of the cells of a factor, plus those of one cell,)"""
-    digit: np.ndarray
-    """(largest number of cells of a factor,)"""
+    """(largest number of states of the cells of a factor,)"""
+    potentials: np.ndarray
+    """The tables of the graph; exponentials below the largest entry of each table, where messages are sums."""
 
 
 @njit(nogil=True, cache=True)
 def propagate(graph, components, tolerance, max_updates, damping, max_product, state):
-    """Run belief propagation on some components and return which converged; ``max_product`` replaces sums by maxima."""
-    converged = np.ones(components.shape[0], dtype=np.bool_)
+    """Run belief propagation on some components; ``max_product`` replaces sums by maxima.
+
+    Returns how often all messages of each component were updated until none changed, ``max_updates`` + 1 if some did.
+    """
+    rounds = np.zeros(components.shape[0], dtype=np.int64)
     for p in range(components.shape[0]):
         component = components[p]
         first, last = graph.component_factor_offsets[component], graph.component_factor_offsets[component + 1]
@@ -51,17 +57,17 @@ def propagate(graph, components, tolerance, max_updates, damping, max_product, s
             for edge in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
                 if edge != state.parent_edge[f]:
                     _update_message(graph, edge, 0.0, max_product, state)
-        converged[p] = False
-        for _ in range(max_updates):
+        for rounds[p] in range(1, max_updates + 2):
+            if rounds[p] > max_updates:
+                break
             largest = 0.0
             for i in range(first, last):
                 f = state.order[i]
                 for edge in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
                     largest = max(largest, _update_message(graph, edge, damping, max_product, state))
             if largest <= tolerance:
-                converged[p] = True
                 break
-    return converged
+    return rounds
 
 
 @njit(nogil=True, cache=True)
@@ -126,29 +132,46 @@ def _order_factors(graph, component, state):
 @njit(nogil=True, cache=True)
 def _update_message(graph, edge, damping, max_product, state):
     """Update a message, of which a share is kept, and the belief of its cell; return the residual before."""
-    f = graph.edge_factor[edge]
-    filled = 0
-    for other in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-        # The sum of the messages to the cell from all other factors; 0 for the target cell itself.
-        cell, start = graph.edge_cell[other], graph.message_offsets[other]
-        for s in range(graph.offsets[cell + 1] - graph.offsets[cell]):
-            received = state.beliefs[graph.offsets[cell] + s] - state.messages[start + s]
-            state.incoming[filled] = 0.0 if other == edge else received
-            filled += 1
+    f, filled, pending, incoming = graph.edge_factor[edge], 0, state.pending, state.incoming
+    first, last = graph.factor_offsets[f], graph.factor_offsets[f + 1]
+    for other in range(first, last):
+        # The sum of the messages to the cell from all other factors; nothing for the target cell itself.
+        cell, start = graph.offsets[graph.edge_cell[other]], graph.message_offsets[other]
+        states, top = graph.message_offsets[other + 1] - start, -np.inf
+        for s in range(states):
+            incoming[filled + s] = 0.0 if other == edge else state.beliefs[cell + s] - state.messages[start + s]
+            top = max(top, incoming[filled + s])
+        for s in range(0 if max_product else states):
+            incoming[filled + s] = math.exp(incoming[filled + s] - top)
+        filled += states
     out, states = graph.message_offsets[edge], graph.message_offsets[edge + 1] - graph.message_offsets[edge]
-    pending = state.pending
     for s in range(states):
-        pending[s] = -np.inf
-    _sum_out(graph, f, edge, True, state)
-    if not max_product:
+        pending[s] = -np.inf if max_product else 0.0
+    if last - first == 2:
+        # The target cell is the first or the second of a matrix.
+        other = first + last - 1 - edge
+        begin, stride = graph.table_offsets[f], graph.edge_stride[edge]
+        step, begin_other = graph.edge_stride[other], 0 if other == first else states
         for s in range(states):
-            state.incoming[filled + s] = pending[s]
-            pending[s] = 0.0
-        _sum_out(graph, f, edge, False, state)
-        for s in range(states):
-            pending[s] = state.incoming[filled + s] + math.log(pending[s])
-    top, low, high = pending[0], np.inf, -np.inf
-    for s in range(1, states):
+            for t in range(graph.message_offsets[other + 1] - graph.message_offsets[other]):
+                value, received = state.potentials[begin + s * stride + t * step], incoming[begin_other + t]
+                if max_product:
+                    pending[s] = max(pending[s], value + received)
+                else:
+                    pending[s] += value * received
+    else:
+        for entry in range(graph.table_offsets[f + 1] - graph.table_offsets[f]):
+            value, start, target = state.potentials[graph.table_offsets[f] + entry], 0, 0
+            for e in range(first, last):
+                size = graph.message_offsets[e + 1] - graph.message_offsets[e]
+                code = entry // graph.edge_stride[e] % size
+                target = code if e == edge else target
+                value = value + incoming[start + code] if max_product else value * incoming[start + code]
+                start += size
+            pending[target] = max(pending[target], value) if max_product else pending[target] + value
+    top, low, high = -np.inf, np.inf, -np.inf
+    for s in range(states):
+        pending[s] = pending[s] if max_product else math.log(max(pending[s], LEAST_SUM))
         top = max(top, pending[s])
     for s in range(states):
         change = pending[s] - top - state.messages[out + s]
@@ -156,37 +179,11 @@ def _update_message(graph, edge, damping, max_product, state):
         state.messages[out + s] += (1.0 - damping) * change
     # The messages to the cell are summed from scratch, so that rounding errors do not accumulate.
     cell = graph.edge_cell[edge]
-    first = graph.offsets[cell]
+    begin = graph.offsets[cell]
     for s in range(states):
-        state.beliefs[first + s] = graph.unary_logits[first + s]
+        state.beliefs[begin + s] = graph.unary_logits[begin + s]
     for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
         start = graph.message_offsets[graph.cell_edges[k]]
         for s in range(states):
-            state.beliefs[first + s] += state.messages[start + s]
+            state.beliefs[begin + s] += state.messages[start + s]
     return high - low
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _sum_out(graph, f, edge, largest, state):
-    """Reduce the table of a factor to the cell of an edge: the largest value per state, or the sum of exponentials
-    relative to that value, which ``incoming`` holds after the incoming messages."""
-    first, last = graph.factor_offsets[f], graph.factor_offsets[f + 1]
-    total = 0
-    for e in range(first, last):
-        total += graph.message_offsets[e + 1] - graph.message_offsets[e]
-        state.digit[e - first] = 0
-    for entry in range(graph.table_offsets[f], graph.table_offsets[f + 1]):
-        value, start = graph.tables[entry], 0
-        for e in range(first, last):
-            value += state.incoming[start + state.digit[e - first]]
-            start += graph.message_offsets[e + 1] - graph.message_offsets[e]
-        s = state.digit[edge - first]
-        if largest:
-            state.pending[s] = max(state.pending[s], value)
-        else:
-            state.pending[s] += math.exp(value - state.incoming[total + s])
-        for e in range(last - 1, first - 1, -1):
-            state.digit[e - first] += 1
-            if state.digit[e - first] < graph.message_offsets[e + 1] - graph.message_offsets[e]:
-                break
-            state.digit[e - first] = 0
