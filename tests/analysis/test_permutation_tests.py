@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+import polars as pl
 
-from sparsefield import compare
-from sparsefield.analysis.permutation_tests import (
-    CandidateEdges,
-    adjust_by_maximum,
-)
-
-EDGES = CandidateEdges(
-    np.array([[0, 1], [0, 2]]),
-    np.array([0, 0, 1]),
-    3,
-    linear=np.array([False, True]),
-    slopes=np.array([1.0, 0.0, -1.0]),
-)
+from sparsefield import MarkovField, compare
+from sparsefield.analysis.network import Network
+from sparsefield.analysis.permutation_tests import adjust_by_maximum, compare_networks
+from sparsefield.model import Field
 
 
-def test_statistics_are_norms_of_differences_and_differences_of_norms() -> None:
-    found = EDGES.statistics(np.array([[3.0, 4.0, 1.0], [3.0, 0.0, -1.0]]))
-    # Global strength is 5 + 1 against 3 + 1; then structure, edges and nodes.
-    np.testing.assert_allclose(found, [2.0, 4.0, 4.0, 2.0, 2.0, 2.0, 0.0])
+def a_network() -> Network:
+    """Candidates: two features of an unordered column and a number, and the scores of two numbers."""
+    rng = np.random.default_rng(0)
+    table = pl.DataFrame({"n": rng.choice(["u", "v", "w"], 90), "x": rng.normal(size=90), "y": rng.normal(size=90)})
+    layout = MarkovField(l1=1e4).fit(table).field_.layout
+    n, x, y = layout.schemas[0].offsets[:3]
+    return Network(Field(layout, np.zeros(layout.n_target_columns), np.array([[n, x], [n + 1, x], [x, y]]), np.ones(3)))
 
 
-def test_the_strength_of_a_linear_edge_is_that_of_its_scores() -> None:
-    edges = replace(EDGES, linear=np.array([True, False]))
-    np.testing.assert_allclose(edges.strengths(np.array([-3.0, 4.0, 1.0])), [3.0, 1.0])
+def test_statistics_are_norms_of_differences_and_differences_of_strengths() -> None:
+    network = a_network()
+    assert {tuple(sorted(ends)) for ends in network.ends.tolist()} == {(0, 1), (1, 2)}
+    found = compare_networks(network, np.array([[3.0, 4.0, 1.0], [3.0, 0.0, -1.5]]))
+    order = np.lexsort(network.ends.sum(axis=1)[None])
+    # Global strength is 5 + 1 against 3 + 1.5; then structure, edges and nodes.
+    np.testing.assert_allclose(found[:2], [1.5, 4.0])
+    np.testing.assert_allclose(found[2:4][order], [4.0, 2.5])
+    np.testing.assert_allclose(found[4:], [2.0, 1.5, 0.5])
 
 
 def test_a_clear_difference_has_the_smallest_p_among_many_edges() -> None:

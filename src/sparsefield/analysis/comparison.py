@@ -348,8 +348,8 @@ def _result_frames(
     labels: Sequence[Label], fields: Sequence[Field], tests: Sequence[PairTest], kind: str
 ) -> dict[str, Frame]:
     """Return the frames of tests of whole networks, and of edges and nodes of all pairs of groups."""
-    names, candidates = [variable.name for variable in fields[0].schema.variables], tests[0].edges
-    ends, whole, edges, nodes = candidates.ends, [], [], []
+    names, candidates = [variable.name for variable in fields[0].schema.variables], tests[0].network
+    ends, whole, edges, nodes = np.sort(candidates.ends, axis=1), [], [], []
     has_sign = variable_slopes(fields[0].schema)[ends].min(axis=1) > 0
     networks = [_edge_weights(field, ends) for field in fields]
     for test, adjusted in zip(tests, adjust_p_values(tests), strict=True):

@@ -106,7 +106,7 @@ class ConfidenceIntervals:
         """
         network, weights = self.network, np.concatenate([self.field.weights, self.field.conjunction_weights])
         signs, members = network.signs, [network.feature_numbers(k) for k in range(len(network.strengths))]
-        columns = self._intervals(sp.diags_array(np.where(signs == 0, 1.0, signs)) @ network.directions())
+        columns = self._intervals(sp.diags_array(np.where(signs == 0, 1.0, signs)) @ network.directions)
         columns["low"] = np.where(signs == 0, np.maximum(columns["low"], 0.0), columns["low"])
         strengths = np.array([np.linalg.norm(weights[some]) for some in members])
         p_values = np.array([self._p_value(some) for some in members])
@@ -132,7 +132,7 @@ class ConfidenceIntervals:
         frame
             variable_a, variable_b, other_a, other_b, difference, standard_error, low, high, p_value
         """
-        directions = self.network.directions()
+        directions = self.network.directions
         order = np.argsort(-(directions @ self.estimates), kind="stable")
         first, second = (order[side] for side in np.triu_indices(len(order), 1))
         between = sp.csr_array(directions[first] - directions[second])

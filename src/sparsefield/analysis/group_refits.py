@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from sparsefield.analysis.network import Network
 from sparsefield.data import Block, Layout
 from sparsefield.inference.completions import rows_of_block
 from sparsefield.kernels import proximal_newton as kernels
@@ -92,6 +93,11 @@ class SubsetProblem:
     def graph(self) -> Adjacency:
         """The arcs of all candidates."""
         return compile_adjacency(self.layout, self.layout.arcs(self.pairs))[0]
+
+    @cached_property
+    def network(self) -> Network:
+        """The network of all candidates."""
+        return Network(Field(self.layout, np.zeros(self.n_biases), self.pairs, np.ones(len(self.pairs))))
 
     def start_from(self, pairs: np.ndarray, theta: np.ndarray) -> np.ndarray:
         """Return the biases and weights of a field as those of all candidates, 0 for those that it does not have."""

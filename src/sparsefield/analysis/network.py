@@ -148,20 +148,32 @@ class Network:
         """Return the numbers of the features of an edge, strongest first."""
         return self._edge_feature[self._edge_starts[k] : self._edge_starts[k + 1]].tolist()
 
+    @cached_property
     def directions(self) -> sp.csr_array:
-        """Return (edges, features) the weights of each edge over its strength; their product with them is the norm."""
+        """(edges, features): the weights of each edge over its strength; their product with them is the norm."""
         weights = np.concatenate([self.field.weights, self.field.conjunction_weights])
         return self._edges_by_features(weights[self._edge_feature] / np.repeat(self.strengths, self._sizes))
+
+    def norms(self, drawn: Array) -> Array:
+        """Return the norms of the weights of each edge, (draws, edges), for weights of features (draws, features)."""
+        return np.sqrt(np.square(drawn) @ self._members.T)
 
     def weigh(self, drawn: Array) -> tuple[Array, Array]:
         """Return the strengths and the signed weights, (draws, edges) each, for weights of features (draws, features).
 
         A norm has the sign that the edge has in this network, or the other one if weights point away from its weights.
         """
-        linear = drawn @ self._edges_by_features(self._slopes).T
-        norms = np.sqrt(np.square(drawn) @ self._edges_by_features(np.ones(len(self._slopes))).T)
-        signed = np.where(self.linear, linear, self.signs * np.sign(drawn @ self.directions().T) * norms)
+        linear, norms = drawn @ self._linear_parts.T, self.norms(drawn)
+        signed = np.where(self.linear, linear, self.signs * np.sign(drawn @ self.directions.T) * norms)
         return np.where(self.linear, np.abs(linear), norms), signed
+
+    @cached_property
+    def _members(self) -> sp.csr_array:
+        return self._edges_by_features(np.ones(len(self._slopes)))
+
+    @cached_property
+    def _linear_parts(self) -> sp.csr_array:
+        return self._edges_by_features(self._slopes)
 
     @property
     def _sizes(self) -> Array:

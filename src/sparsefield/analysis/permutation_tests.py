@@ -7,16 +7,15 @@ labels of the groups are permuted among rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 
 from sparsefield.analysis.bootstrap import Progress
 from sparsefield.analysis.group_refits import LossModel, SubsetFit, SubsetProblem
-from sparsefield.analysis.network import are_linear, column_directions, sum_by_node, variable_slopes
+from sparsefield.analysis.network import Network, sum_by_node
 from sparsefield.compute import Engine
-from sparsefield.data import Schema
 from sparsefield.inference.completions import rows_of_block
 
 SLACK = 1e-6
@@ -27,56 +26,25 @@ ROUND, REACHED = 50, 10
 """Permutations between two looks at the p-values, and how many of them have to reach every statistic to end a test."""
 
 
-@dataclass(frozen=True)
-class CandidateEdges:
-    """The pairs of variables that candidate pairs of columns belong to."""
+def compare_networks(network: Network, weights: np.ndarray) -> np.ndarray:
+    """Return how much the networks of two groups differ.
 
-    ends: np.ndarray
-    """(edges, 2): numbers of variables, ascending."""
-    edge_of_pair: np.ndarray
-    """(pairs,)"""
-    n_variables: int
-    linear: np.ndarray
-    """(edges,) bool: whether the linear part is the strength, as of ordinal and numeric columns in `Network`."""
-    slopes: np.ndarray
-    """(pairs,): what the weight of a pair of columns adds to the linear part: its product with 1, -1 or 0."""
+    Parameters
+    ----------
+    network : that of all candidate pairs
+    weights : (2, pairs)
 
-    @classmethod
-    def of(cls, schema: Schema, pairs: np.ndarray) -> CandidateEdges:
-        """Return the edges of pairs of columns, (pairs, 2)."""
-        variable, slope = schema.variable_of_column, column_directions(schema)[:, 3]
-        ends, edge = np.unique(np.sort(variable[pairs], axis=1), axis=0, return_inverse=True)
-        ends = ends.reshape(-1, 2)
-        linear = are_linear(variable_slopes(schema), ends)
-        return cls(ends, edge.ravel(), schema.n_variables, linear, slope[pairs].prod(axis=1))
-
-    def norms(self, weights: np.ndarray) -> np.ndarray:
-        """Return the Euclidean norm of the weights of each edge, (edges,)."""
-        return np.sqrt(np.bincount(self.edge_of_pair, np.square(weights), len(self.ends)))
-
-    def strengths(self, weights: np.ndarray) -> np.ndarray:
-        """Return the strength of each edge, (edges,): of its linear part, or the norm of its weights."""
-        parts = np.abs(np.bincount(self.edge_of_pair, self.slopes * weights, len(self.ends)))
-        return np.where(self.linear, parts, self.norms(weights))
-
-    def statistics(self, weights: np.ndarray) -> np.ndarray:
-        """Return how much the networks of two groups differ.
-
-        Parameters
-        ----------
-        weights : (2, pairs)
-
-        Returns
-        -------
-        (2 + edges + variables,)
-            Difference of the sums of the strengths of all edges (global strength); largest difference of an edge
-            (structure); norms of the differences of the weights of each edge; and differences of the strength
-            centrality of each variable, the sum of the strengths of its edges.
-        """
-        differences, strengths = self.norms(weights[0] - weights[1]), np.array([*map(self.strengths, weights)])
-        nodes = np.array([sum_by_node(self.ends, part, self.n_variables) for part in strengths])
-        whole = [np.ptp(strengths.sum(axis=1)), differences.max(initial=0.0)]
-        return np.concatenate([whole, differences, np.ptp(nodes, axis=0)])
+    Returns
+    -------
+    (2 + edges + variables,)
+        Difference of the sums of the strengths of all edges (global strength); largest difference of an edge
+        (structure); norms of the differences of the weights of each edge; and differences of the strength centrality of
+        each variable, the sum of the strengths of its edges.
+    """
+    (differences,), (strengths, _) = network.norms(weights[:1] - weights[1:]), network.weigh(weights)
+    nodes = np.array([sum_by_node(network.ends, part, network.n_variables) for part in strengths])
+    whole = [np.ptp(strengths.sum(axis=1)), differences.max(initial=0.0)]
+    return np.concatenate([whole, differences, np.ptp(nodes, axis=0)])
 
 
 class PairTest:
@@ -102,8 +70,9 @@ class PairTest:
     ) -> None:
         compared = np.isin(numbers, groups)
         self.groups, self.labels = groups, np.searchsorted(groups, numbers[compared])
-        self.edges = CandidateEdges.of(problem.layout.schemas[0], problem.pairs)
-        self.observed = self.edges.statistics(np.array([fits[group].theta[problem.n_biases :] for group in groups]))
+        self.network = problem.network
+        weights = np.array([fits[group].theta[problem.n_biases :] for group in groups])
+        self.observed = compare_networks(self.network, weights)
         self.drawn = np.empty((0, len(self.observed)), dtype=np.float32)
         """(permutations, statistics), in single precision."""
         self.unconverged = 0
@@ -126,7 +95,7 @@ class PairTest:
                 self._part.fit(shuffled == k, self._l1[k], fit.theta, model) for k, (fit, model) in enumerate(models)
             ]
             weights = np.array([fit.theta[first:] for fit in fits])
-            return self.edges.statistics(weights).astype(np.float32), all(fit.converged for fit in fits)
+            return compare_networks(self.network, weights).astype(np.float32), all(fit.converged for fit in fits)
 
         drawn = [self.drawn]
         for statistics, converged in engine.stream(permute, seeds):
@@ -179,7 +148,7 @@ def adjust_p_values(tests: Sequence[PairTest]) -> list[np.ndarray]:
     adjusted = [test.p_values for test in tests]
     if not len(tests[0].drawn):
         return adjusted
-    n_edges = len(tests[0].edges.ends)
+    n_edges = len(tests[0].network.ends)
     for chosen in (slice(0, 1), slice(1, 2), slice(2, 2 + n_edges), slice(2 + n_edges, None)):
         parts = adjust_by_maximum(*zip(*((t.observed[chosen], t.drawn[:, chosen]) for t in tests), strict=True))
         for values, part in zip(adjusted, parts, strict=True):
