@@ -126,7 +126,7 @@ def refused() -> dict[str, tuple[bytes, str]]:
         "only_a_separator.csv": (b"sep=;\n\n", "the file is empty"),
         "only-header.csv": (b"a,b\n", "no rows"),
         "ragged.csv": (ragged.encode(), "line 6 has 2, line 7 has 4, line 11 has 1 and 1 more"),
-        "row-names.csv": (b'"a","b"\n"1",2,3\n"2",3,4\n', "as in files of R"),
+        "row-names.csv": (b'"a","b"\n"1",2,3\n"2",3,4\n', "of files of R"),
         "open-quote.csv": (b'a,b\n1,"2\n' + b"3,4\n" * 80, "opens in line 2 is never closed"),
         "twice.csv": (b"a,b,a\n1,2,3\n", "several columns are named 'a'"),
         "mixed-encoding.csv": (("a,b\n" + "ü,ö\n" * 9).encode() + b"caf\xe9,1\n", "line 11 is not UTF-8"),

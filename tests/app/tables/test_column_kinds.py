@@ -38,7 +38,7 @@ def test_an_order_may_be_given_twice_in_the_same_words_only() -> None:
             "--numeric has 'age=a<b': write age=linear-scores or age=normal-scores, or only its name",
         ),
         ({"numeric": ["age", "age=normal-scores"]}, "--numeric say two things about column 'age': remove one"),
-        ({"ordinal": ["answer=never"]}, "'answer=never': give all labels of the column in ascending order"),
+        ({"ordinal": ["answer=never"]}, "'answer=never': give all labels in ascending order"),
         (
             {"numeric": ["age"], "nominal": ["zip,age"]},
             "--numeric and --nominal say two things about column 'age': remove one",

@@ -57,7 +57,7 @@ def test_entities_may_get_attributes() -> None:
 
 
 def test_a_file_without_a_header_does_not_lose_its_first_triple() -> None:
-    with pytest.raises(DataError, match="insert the line subject,relation,object"):
+    with pytest.raises(DataError, match="in the header; these are ann, likes, bob"):
         read_triples(pl.DataFrame({"ann": ["bob"], "likes": ["likes"], "bob": ["ann"]}))
 
 

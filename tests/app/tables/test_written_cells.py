@@ -70,7 +70,7 @@ def test_infinite_numbers_are_not_missing_in_json_lines(tmp_path: Path) -> None:
 
 def test_texts_that_excel_would_cut_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        DataError, match=r"column 'b' has 32,768 characters in row 2, .* at most 32,767 in Excel: shorten"
+        DataError, match=r"column 'b' has 32,768 characters in row 2, and a cell at most 32,767 in Excel: write"
     ):
         write_table(pl.DataFrame({"a": ["x", "y"], "b": ["x", "y" * 32_768]}), tmp_path / "t.xlsx")
     with pytest.raises(DataError, match="has 32,768 characters in row 1"):
@@ -81,7 +81,7 @@ def test_texts_that_excel_would_cut_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @pytest.mark.parametrize("cells", [[b"x"], [[1]], [{"b": 1}]], ids=str)
 def test_cells_that_no_table_has_are_refused(tmp_path: Path, suffix: str, cells: list) -> None:
-    with pytest.raises(DataError, match=rf"t\.{suffix}: columns have lists, records or bytes as cells.*columns: a:"):
+    with pytest.raises(DataError, match=rf"t\.{suffix}: lists, records or bytes are no cells of a table; columns: a:"):
         write_table(pl.DataFrame({"a": cells}), tmp_path / f"t.{suffix}")
 
 

@@ -46,10 +46,8 @@ def find_kinds(
                 raise DataError(f"{option} names the column {part!r}, which does not exist; {list_columns(columns)}.")
             labels = detail.split("<")
             if kind == "ordinal" and detail and (len(labels) < 2 or not all(label.strip() for label in labels)):
-                raise DataError(
-                    f"{option} has {part!r}: give all labels of the column in ascending order, such as "
-                    f"{names[0]}=low<medium<high, or only its name if sorted labels are in order."
-                )
+                example = f"{names[0]}=low<medium<high"
+                raise DataError(f"{option} has {part!r}: give all labels in ascending order, such as {example}.")
             if kind == "numeric" and detail and detail not in get_args(Transform):
                 known = " or ".join(f"{names[0]}={transform}" for transform in get_args(Transform))
                 raise DataError(f"{option} has {part!r}: write {known}, or only its name to let its values decide.")

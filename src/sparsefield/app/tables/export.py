@@ -71,10 +71,8 @@ def to_factors(field: Field) -> tuple[Sequence[Variable], Factors]:
     a reference state. Constants are dropped.
     """
     if len(field.layout.schemas) != 1 or field.layout.neighbor_views or field.schema.observed:
-        raise DataError(
-            "A field over linked tables or with observed columns has a distribution for each of their rows and is not "
-            "a single network; use to_networkx or GraphML, which show its features."
-        )
+        what = "linked tables or with observed columns has a distribution for each of their rows"
+        raise DataError(f"A field over {what}: use to_networkx, which shows its features.")
     schema = field.schema
     variables = schema.targets
     position = [np.argsort(variable.position_of_code) for variable in variables]
@@ -91,9 +89,7 @@ def to_factors(field: Field) -> tuple[Sequence[Variable], Factors]:
         shape = [len(variables[k].states) for k in scope]
         if math.prod(shape) > MAX_NUMBERS:
             names = ", ".join(variables[k].name for k in scope[:5]) + ", ..." * (len(scope) > 5)
-            raise DataError(
-                f"The full table over {names} has {math.prod(shape):,} numbers, too many for a factor: export GraphML."
-            )
+            raise DataError(f"The full table over {names} has {math.prod(shape):,} numbers: use to_networkx.")
         values = [coded[k][:, column - int(schema.offsets[k])] for k, column in zip(scope, places, strict=True)]
         # Most columns are indicators of one state, so most entries stay as they are.
         states = [np.flatnonzero(own) for own in values]

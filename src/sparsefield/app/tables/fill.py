@@ -164,10 +164,8 @@ def _typed(variable: Variable, values: pl.Series, found: FileFormat) -> pl.Serie
         if dates and dates[1] in ("date", "datetime"):
             formats = date_formats(values, found.dates)
             if len(formats) > 1:
-                raise DataError(
-                    f"Column {variable.name!r} has dates such as {values.drop_nulls()[0]!r}, whose order is not clear: "
-                    "give --set read.dates=day-first or --set read.dates=month-first."
-                )
+                what = f"has dates such as {values.drop_nulls()[0]!r}, whose order is not clear"
+                raise DataError(f"Column {variable.name!r} {what}: give --set read.dates=day-first or =month-first.")
             times = parse_dates(values, formats[0]) if formats else values.str.to_datetime(strict=False)
             times = times.cast(pl.Datetime("us"))
             return times.dt.date() if dates[1] == "date" else times.dt.replace_time_zone(dates[3])

@@ -77,9 +77,7 @@ class Database:
             raise DataError(f"{self.place}, table {table!r}: {error}.") from None
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise DataError(
-                f"{self.place}: table {table!r} has several columns {twice!r}: rename them with AS in a query."
-            )
+            raise DataError(f"{self.place}: table {table!r} has several columns {twice!r}: rename them with AS.")
         columns = []
         for name, values in zip(names, zip(*cells, strict=True) if cells else [()] * len(names), strict=True):
             types = set(map(type, values))  # which may be mixed in SQLite; numbers beside text become text
@@ -106,10 +104,7 @@ def open_database(path: Path | str, place: str = "") -> Iterator[Database]:
     if not path.is_file():
         raise DataError(f"{place}: there is no such database; give a SQLite file.")
     if not is_database(path):
-        raise DataError(
-            f"{place}: this is no SQLite file; a file with one table is named under [tables.NAME] of a schema file "
-            "without 'database', and tables of other databases can be exported as Parquet."
-        )
+        raise DataError(f"{place}: this is no SQLite file: name a file with one table under [tables.NAME].")
     with tempfile.TemporaryDirectory(prefix="sparsefield-") as folder:
         copy, log = Path(folder) / "database", path.with_name(f"{path.name}-wal")
         shutil.copyfile(path, copy)
@@ -141,10 +136,8 @@ def read_database(
         for name, text in tables.items():
             table = known.get(text.casefold().removeprefix("main."))
             if table is None and not QUERY.match(text):
-                raise DataError(
-                    f"{opened.place}: there is no table {text!r}; tables: {list_first(opened.tables, 8) or 'none'}. "
-                    "A query must begin with SELECT."
-                )
+                listed = list_first(opened.tables, 8) or "none"
+                raise DataError(f"{opened.place}: {text!r} is no table and no SELECT; the tables are {listed}.")
             frames[name] = opened.read(name, text) if table is None else opened.read(table)
             if frames[name].height == 0:
                 raise DataError(f"{opened.place}: table {name!r} has no rows.")
@@ -155,10 +148,8 @@ def read_database(
     if links is None:
         for key, link in foreign:
             if keys.get(link.to) != key:
-                raise DataError(
-                    f"Column {link.column!r} of table {link.table!r} is declared to reference {key!r} of table "
-                    f"{link.to!r}, whose key is {keys.get(link.to)!r}: give keys and links."
-                )
+                where = f"{link.table}.{link.column} references {link.to}.{key}"
+                raise DataError(f"{where}, but the key of {link.to!r} is {keys.get(link.to)!r}: give keys and links.")
         links = name_links([link for _, link in foreign])
     return Relational(frames, keys=keys, links=links, **options)
 
@@ -203,10 +194,8 @@ def read_triples(triples: Any, *, pairs: Literal["all", "mentioned"] = "all") ->
     if set(PARTS) <= set(stated.columns):
         stated = stated.select(PARTS)
     elif stated.columns != ["x0", "x1", "x2"]:  # which those of a sequence are
-        raise DataError(
-            f"Triples have the columns subject, relation and object; these are {', '.join(stated.columns[:4])}: rename "
-            "them, or insert the line subject,relation,object at the top of a file without a header."
-        )
+        found = ", ".join(stated.columns[:4])
+        raise DataError(f"Triples have the columns subject, relation, object in the header; these are {found}.")
     stated.columns = PARTS
     for column in stated.get_columns():
         if column.null_count():
@@ -221,10 +210,8 @@ def read_triples(triples: Any, *, pairs: Literal["all", "mentioned"] = "all") ->
     rows = stated.select(ENDS).unique().sort(ENDS)
     if pairs == "all":
         if table.height**2 > MAX_PAIRS:
-            raise DataError(
-                f"There are {table.height**2:,} pairs of {table.height:,} entities, more than {MAX_PAIRS:,}: pass "
-                "pairs='mentioned' to use only those of some triple."
-            )
+            size = f"{table.height**2:,} pairs of {table.height:,} entities, more than {MAX_PAIRS:,}"
+            raise DataError(f"There are {size}: pairs='mentioned' uses only those of triples.")
         rows = table.select(subject="entity").join(table.select(object="entity"), how="cross")
     wide = stated.unique().with_columns(stated=pl.lit(1, pl.Int8)).pivot("relation", index=ENDS, values="stated")
     flags = rows.join(wide, on=ENDS, how="left", maintain_order="left").with_columns(pl.exclude(ENDS).fill_null(0))

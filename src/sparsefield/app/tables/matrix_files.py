@@ -42,10 +42,8 @@ def read_matrix(path: str | os.PathLike[str]) -> sp.csr_matrix:
     except DataError:
         raise
     except Exception as error:  # NumPy, scipy and zipfile raise a dozen types for damaged files
-        raise DataError(
-            f"{path}: the file is damaged, or not a sparse matrix that scipy.sparse.save_npz wrote "
-            f"({' '.join(str(error).split())}): write it again."
-        ) from None
+        why = " ".join(str(error).split())
+        raise DataError(f"{path}: the file is damaged, or not a sparse matrix of scipy's save_npz ({why}).") from None
     return as_checked_csr(matrix, str(path))
 
 

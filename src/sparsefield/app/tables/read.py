@@ -197,9 +197,7 @@ def _read_content(path: Path | str) -> _Content:
                     size += len(part)
                     refuse_beyond_available(COPIES * size, f"{name}: the decompressed file")
         except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-            raise DataError(
-                f"{name}: this {compression} file is damaged ({_one_line(error)}): copy or download it again."
-            ) from None
+            raise DataError(f"{name}: this {compression} file is damaged ({_one_line(error)}).") from None
         data = b"".join(parts)
     start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:20].lower()
     if start.startswith(_PAGES):
@@ -272,9 +270,8 @@ def _read_typed(content: _Content) -> pl.DataFrame:
         units = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
         days = column.to_physical() // units.get(getattr(column.dtype, "time_unit", ""), 1)
         if not days.is_between(date.min.toordinal() - 719_163, date.max.toordinal() - 719_163).all():
-            raise DataError(
-                f"{content.name}: column {column.name!r} has dates beyond the years 1 to 9999: correct or remove them."
-            )
+            what = f"column {column.name!r} has dates beyond the years 1 to 9999"
+            raise DataError(f"{content.name}: {what}: correct or remove them.")
     return table
 
 
@@ -343,10 +340,8 @@ def _choose(names: Sequence[str], wanted: str | None, file: str, what: str) -> s
     if not names:
         raise DataError(f"{file}: there is no {what} in the file: give another file.")
     if wanted is None and len(names) > 1:
-        raise DataError(
-            f"{file}: there are {len(names)} {what}s, {listed}: choose one, such as with "
-            f"--set read.sheet={shlex.quote(names[0])}."
-        )
+        example = f"--set read.sheet={shlex.quote(names[0])}"
+        raise DataError(f"{file}: there are {len(names)} {what}s, {listed}: choose one, such as with {example}.")
     return names[0] if wanted is None else wanted
 
 
@@ -471,10 +466,8 @@ def refuse_nested(table: pl.DataFrame, path: Path | str) -> None:
 
     others = [name for name, dtype in table.schema.items() if dtype.is_nested() or dtype in (pl.Binary, pl.Object)]
     if others:
-        raise DataError(
-            f"{path}: columns have lists, records or bytes as cells, which a table of values does not have; "
-            f"{list_columns(others)}: make a column of each part, or remove them."
-        )
+        what = f"lists, records or bytes are no cells of a table; {list_columns(others)}"
+        raise DataError(f"{path}: {what}: make a column of each part, or remove them.")
 
 
 def list_columns(columns: Sequence[str]) -> str:
@@ -498,10 +491,7 @@ def parquet_files(path: str | os.PathLike[str]) -> list[Path]:
     if not place.is_file():
         raise DataError(f"{place}: there is no such file.")
     if not is_parquet(place):
-        raise DataError(
-            f"{place}: only Parquet ({', '.join(PARQUET)}) becomes a sparse matrix. To convert a CSV that exceeds "
-            "memory, use polars.scan_csv(...).sink_parquet(...)."
-        )
+        raise DataError(f"{place}: only Parquet becomes a sparse matrix: use polars.scan_csv(...).sink_parquet(...).")
     return [place]
 
 

@@ -126,9 +126,7 @@ def parse_schema_file(path: Path | str) -> SchemaFile:
     except tomllib.TOMLDecodeError as error:
         raise DataError(f"{path} is not TOML: {' '.join(str(error).split())}.") from None
     except RecursionError:
-        raise DataError(
-            f"{path}: values are nested too deeply: a schema file has sections of lists and words."
-        ) from None
+        raise DataError(f"{path}: values are nested too deeply: write sections of lists and words.") from None
     problems = _problems(content, _TOP, str(path))
     parts = [name for name in ("tables", "triples") if name in content]
     if len(parts) != 1 and not problems:
@@ -255,10 +253,8 @@ def _kinds(section: Mapping[str, Any], data: Relational, table: str, where: str)
     kinds, variables = find_kinds(entries, data.sources[table].names, commas=False), data.variables(table)
     for column in kinds:
         if column not in variables:
-            raise DataError(
-                f"{where}: column {column!r} has a kind, but it is a key, a column of a link or ignored, and thus no "
-                "variable: remove the one or the other."
-            )
+            what = "has a kind, but it is a key, a column of a link or ignored"
+            raise DataError(f"{where}: column {column!r} {what}: remove one of the two.")
     return kinds
 
 

@@ -75,9 +75,7 @@ def propose_schema(path: Path | str) -> SchemaProposal:
             keys, declared = database.find_keys({name: name for name in frames})
             links = [link for key, link in declared if key == keys[link.to]]
     if not frames:
-        raise DataError(
-            f"{path}: there are no tables with rows: give a SQLite file, or a folder of CSV or Parquet files."
-        )
+        raise DataError(f"{path}: there are no tables with rows: give a SQLite file, or a folder of CSV files.")
     for name, frame in frames.items():
         key = None if name in keys else _guess_key(name, frame)
         if key is not None:

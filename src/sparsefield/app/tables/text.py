@@ -61,16 +61,12 @@ def read_text(data: bytes, name: str, options: FileFormat) -> tuple[pl.DataFrame
         text = data.decode(encoding).removeprefix("\ufeff").lstrip("\r\n")
     except UnicodeDecodeError as error:
         line = data[: error.start].decode(encoding, errors="replace").count("\n") + 1
-        raise DataError(
-            f"{name}: line {line:,} is not text in {encoding} (byte 0x{data[error.start]:02x}): give "
-            "the encoding of the file, such as --set read.encoding=cp1252, or save the file as UTF-8."
-        ) from None
+        what = f"line {line:,} is not text in {encoding} (byte 0x{data[error.start]:02x})"
+        raise DataError(f"{name}: {what}: give its encoding, such as --set read.encoding=cp1252.") from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        raise DataError(
-            f"{name}: line {line:,} has a NUL byte, as in a file that is damaged or no table that can be read: save "
-            "the table as CSV, Parquet or Excel."
-        )
+        what = f"line {line:,} has a NUL byte, so this is no table that can be read"
+        raise DataError(f"{name}: {what}: save the table as CSV, Parquet or Excel.")
     first = re.match(r"(?i)sep=([ -~\t])\r?\n", text)  # which Excel understands
     if first:
         text = text[first.end() :]
@@ -107,11 +103,9 @@ def find_encoding(data: bytes, name: str) -> str:
         text = sample.decode(errors="replace")
         bad, good = text.count("\ufffd"), sum(sign > "\x7f" for sign in text)
         if good > 3 * bad:  # no code page would read the other lines rightly
-            raise DataError(
-                f"{name}: line {data.count(bytes([10]), 0, error.start) + 1:,} is not UTF-8 (byte "
-                f"0x{data[error.start]:02x}), although most of the file is: correct the line, or give the encoding of "
-                "the file, such as --set read.encoding=cp1252."
-            ) from None
+            line, byte = data.count(b"\n", 0, error.start) + 1, f"byte 0x{data[error.start]:02x}"
+            what = f"line {line:,} is not UTF-8 ({byte}), although most of the file is"
+            raise DataError(f"{name}: {what}: correct it, or give --set read.encoding=cp1252 or another.") from None
     return guess_code_page(sample)
 
 
@@ -227,10 +221,8 @@ def check_header(names: Sequence[str], file: str) -> None:
     """Refuse names that occur twice."""
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
-        raise DataError(
-            f"{file}: several columns are named {', '.join(map(repr, twice[:5]))}: make the names unique. (If the file "
-            "has no header, use --set read.header=no on the command line or header = false in a schema file.)"
-        )
+        what = f"several columns are named {', '.join(map(repr, twice[:5]))}"
+        raise DataError(f"{file}: {what}: make the names unique. (Without a header, use --set read.header=no.)")
 
 
 def _parse(text: str, name: str, found: FileFormat) -> pl.DataFrame:
@@ -262,9 +254,8 @@ def _parse(text: str, name: str, found: FileFormat) -> pl.DataFrame:
     if ragged:
         shown = list_first([f"line {line:,} has {cells:,}" for line, cells in ragged], SHOWN_ROWS)
         raise DataError(
-            f"{name}: {len(ragged):,} row(s) do not have the {len(names):,} cells of the first: {shown}; correct them, "
-            f"and put cells that contain {separator!r} in quotes. (If the first column has no name, as in files of R, "
-            f"add one; if {separator!r} does not separate the cells, give --set read.separator=...)"
+            f"{name}: {len(ragged):,} row(s) do not have the {len(names):,} cells of the first: {shown}; put cells "
+            f"with {separator!r} in quotes, name the first column of files of R, or give --set read.separator=..."
         )
     table = pl.DataFrame([cells for _, cells in rows][header:], schema=dict.fromkeys(names, pl.String), orient="row")
     return table.with_columns(pl.when(pl.all() != "").then(pl.all()))
@@ -278,9 +269,7 @@ def _records(text: str, name: str, separator: str) -> Iterator[tuple[int, list[s
         for cells in reader:
             yield line, cells
             if cells and cells[-1].endswith("\n") and reader.line_num > line + 50:
-                raise DataError(
-                    f"{name}: a quotation mark that opens in line {line:,} is never closed: close it, or remove it."
-                )
+                raise DataError(f"{name}: a quotation mark that opens in line {line:,} is never closed: close it.")
             line = reader.line_num + 1
     finally:
         csv.field_size_limit(limit)

@@ -57,15 +57,10 @@ def check_output_format(path: Path) -> None:
     """Refuse an output in a format that cannot be written, or for which a package is missing."""
     kind = find_output_kind(path)
     if kind is None:
-        raise DataError(
-            f"{path}: the name of the output should end in .csv, .tsv, .parquet, .arrow, .jsonl or .xlsx; text may be "
-            "compressed, as in .csv.gz."
-        )
+        known = ".csv, .tsv, .csv.gz, .parquet, .arrow, .jsonl or .xlsx"
+        raise DataError(f"{path}: the name of the output should end in {known}.")
     if kind == "sheet" and find_spec("xlsxwriter") is None:
-        raise DataError(
-            f"{path}: xlsxwriter is needed to write this file: pip install 'sparsefield[files]', or write another "
-            "format, such as .csv."
-        )
+        raise DataError(f"{path}: xlsxwriter is needed to write this file: pip install 'sparsefield[files]'.")
 
 
 def refuse_lost_cells(table: pl.DataFrame, path: Path, copies: int = 1) -> None:
@@ -76,19 +71,16 @@ def refuse_lost_cells(table: pl.DataFrame, path: Path, copies: int = 1) -> None:
     if find_output_kind(path) != "sheet":
         return
     if table.height * copies > MOST_ROWS or table.width > MOST_COLUMNS:
-        raise DataError(
-            f"{path}: an Excel sheet has at most {MOST_ROWS:,} rows and {MOST_COLUMNS:,} columns, and the table has "
-            f"{table.height * copies:,} and {table.width:,}: write another format, such as .parquet."
-        )
+        limits = f"at most {MOST_ROWS:,} rows and {MOST_COLUMNS:,} columns"
+        size = f"{table.height * copies:,} and {table.width:,}"
+        raise DataError(f"{path}: an Excel sheet has {limits}, and the table {size}: write .parquet or .csv.")
     text = table.select(pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)).get_columns()
     for column in [pl.Series("(names)", table.columns), *text]:
         lengths = column.str.len_chars()
         row = lengths.arg_max()
         if row is not None and lengths[row] > LONGEST_TEXT:
-            raise DataError(
-                f"{path}: column {column.name!r} has {lengths[row]:,} characters in row {row + 1:,}, and a cell has at "
-                f"most {LONGEST_TEXT:,} in Excel: shorten the text, or write another format, such as .parquet."
-            )
+            what = f"column {column.name!r} has {lengths[row]:,} characters in row {row + 1:,}"
+            raise DataError(f"{path}: {what}, and a cell at most {LONGEST_TEXT:,} in Excel: write .parquet or .csv.")
 
 
 def is_text_output(path: Path) -> bool:
