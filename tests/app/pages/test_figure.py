@@ -60,3 +60,10 @@ def test_fields_without_edges_and_over_linked_tables_are_drawn() -> None:
     empty = MarkovField(l1=1e6).fit(pl.DataFrame({"a": [0, 1] * 20, "b": [0, 0, 1, 1] * 10}))
     assert "No two columns share a feature." in texts_of(plot_network(empty))
     assert len(plot_network(make_linked()[0]).patches) == 3  # two columns and the edge between them
+
+
+def test_a_figure_without_edges_that_hold_has_the_strongest() -> None:
+    table = np.random.default_rng(0).integers(0, 2, (60, 4))
+    field = MarkovField(l1=0.5).fit(table)
+    assert not (field.edges_["q_value"] <= 0.05).any()
+    assert len(plot_network(field).patches) == 4 + len(field.edges_)

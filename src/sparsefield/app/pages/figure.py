@@ -133,8 +133,7 @@ def plot_network(
     places = layout_nodes(len(part.nodes), part.ends, part.strengths, group)
     places = arrange(places, circles.boxes + LABEL_ROOM * edge_labels, frame) if len(places) else places
     if not len(part.edges):
-        none = "No edge holds." if len(network.strengths) else "No two columns share a feature."
-        ax.text(14, 24, none, fontsize=9, color=GREY)
+        ax.text(14, 24, "No two columns share a feature.", fontsize=9, color=GREY)
     _draw_edges(ax, part, places, circles, min(max(0.11 * room, 1.8), 8.0), labeled=edge_labels)
     _draw_nodes(ax, part, places, circles, groups)
     if legend:
@@ -157,11 +156,12 @@ def _choose_part(network: Network, min_weight: float | None) -> Subgraph:
     """Return the columns and edges that are drawn: the strongest that hold, and those that keep columns connected."""
     limit = min(network.n_variables + len(network.field.layout.tables), MAX_NODES)
     most, holding = max(MIN_EDGES, round(EDGES_PER_NODE * limit)), edges_that_hold(network)
-    overview = network.overview(limit, most if holding is None and min_weight is None else len(network.strengths))
+    chosen = holding is not None and len(holding) > 0
+    overview = network.overview(limit, len(network.strengths) if chosen or min_weight is not None else most)
     edges = overview.edges
     if min_weight is not None:
         edges = edges[overview.strengths >= min_weight]
-    elif holding is not None:
+    elif chosen:
         edges = np.intersect1d(edges, holding)[:most]
     joined = set(network.ends[edges].ravel().tolist())
     with_isolated = network.n_variables <= MAX_WITH_ISOLATED
@@ -189,7 +189,7 @@ def _legend(part: Subgraph, groups: Groups) -> list[Any]:
         items += [Line2D([], [], marker="o", ls="", ms=6, mec=WHITE, color=c, label=_plain(name)) for c, name in dots]
     if len(part.edges) < len(network.strengths):
         holding = edges_that_hold(network)
-        hold = "" if holding is None else f"; {len(holding):,} hold"
+        hold = "" if holding is None else f"; {len(holding):,} {'holds' if len(holding) == 1 else 'hold'}"
         items.append(Line2D([], [], ls="", label=f"{len(part.edges):,} of {len(network.strengths):,} edges{hold}"))
     return items
 

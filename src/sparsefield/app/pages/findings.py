@@ -177,7 +177,7 @@ def _tell_edges(network: Network, sample: Dataset, most: int) -> list[str]:
     times = Counter[int]()
     strong = np.flatnonzero(network.strengths >= LEAST_STRENGTH * network.strengths.max(initial=0.0))
     holding = edges_that_hold(network)
-    strong = strong[:MAX_EDGES] if holding is None else np.intersect1d(strong, holding)[:MAX_EDGES]
+    strong = (strong if holding is None or not len(holding) else np.intersect1d(strong, holding))[:MAX_EDGES]
     for edge, ends in zip(strong.tolist(), network.ends[strong].tolist(), strict=True):
         if len(told) == most:
             break

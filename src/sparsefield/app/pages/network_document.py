@@ -102,7 +102,7 @@ def _choose_part(network: Network, holding: np.ndarray | None) -> tuple[Subgraph
         joined.update(dict.fromkeys(range(network.n_variables)))
     few = int(min(max(INITIAL_PER_NODE * len(joined), MIN_INITIAL), MAX_INITIAL))
     few = WIDE_INITIAL if len(joined) > MAX_CONNECTED else few
-    initial = len(edges) if len(edges) <= 1.25 * few and holds.all() else min(few, max(int(holds.sum()), 1))
+    initial = len(edges) if len(edges) <= 1.25 * few and holds.all() else min(few, int(holds.sum()) or few)
     # Each node is placed by its strongest edge at least, which comes first.
     ends = network.ends[edges]
     _, first = np.unique(ends.ravel(), return_index=True)
