@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from fuzz.campaigns import arrays, frames, kills, model_files, parameters, sql_names, text_files, thread_pools
+from fuzz.campaigns import (
+    arrays,
+    frames,
+    interrupts,
+    kills,
+    model_files,
+    parameters,
+    sql_names,
+    table_files,
+    text_files,
+)
+from fuzz.campaigns import thread_pools as threads
 from fuzz.recipes import Campaign
 
-CAMPAIGNS: dict[str, Campaign] = {
-    campaign.name: campaign
-    for campaign in (
-        frames.CAMPAIGN,
-        text_files.CAMPAIGN,
-        arrays.CAMPAIGN,
-        model_files.CAMPAIGN,
-        parameters.CAMPAIGN,
-        kills.CAMPAIGN,
-        thread_pools.CAMPAIGN,
-        sql_names.CAMPAIGN,
-    )
-}
+MODULES = frames, text_files, table_files, arrays, model_files, parameters, kills, threads, sql_names, interrupts
+
+CAMPAIGNS: dict[str, Campaign] = {module.CAMPAIGN.name: module.CAMPAIGN for module in MODULES}

@@ -12,25 +12,7 @@ from fuzz.recipes import Campaign, NoCaseError, Step, WrongResultError, first_st
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.read import read_table
 
-PIECES = (
-    '"',
-    "'",
-    "`",
-    "[",
-    "]",
-    ";",
-    "--",
-    " ",
-    "a",
-    "B",
-    "ü",
-    "\n",
-    "%",
-    "select",
-    "drop table t",
-    "0",
-    "\\",
-)
+PIECES = ('"', "'", "`", "[", "]", ";", "--", " ", "a", "B", "ü", "\n", "%", "select", "drop table t", "0", "\\")
 
 
 def draw(rng: random.Random) -> list[Step]:
