@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Collection
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, cast
+from typing import Annotated, Any
 
 import typer
 
 from fuzz.campaign_state import markdown_table, merge_folders
 from fuzz.campaigns import CAMPAIGNS
-from fuzz.child_process import OUTPUT, PATIENCE, VARIANTS, Child, Variant
+from fuzz.child_process import OUTPUT, PATIENCE, VARIANTS, Child
 from fuzz.failure_files import keep_failure
 from fuzz.recipes import Recipe
 from fuzz.scheduling import Failure, Schedule, Turn, run_schedule
@@ -54,9 +55,9 @@ def run(
 @app.command()
 def replay(name: str, number: int, seed: Seed = 0, variant: VariantOption = "plain") -> int:
     """Run one case again, and print its recipe and what it came to."""
-    recipe = Recipe.of(CAMPAIGNS[_known_campaign(name)], seed, number)
+    recipe = Recipe.of(CAMPAIGNS[_known(name, "campaign", CAMPAIGNS)], seed, number)
     typer.echo(json.dumps(recipe.steps, indent=1))
-    with Child(_known_variant(variant)) as child:
+    with Child(_known(variant, "variant", VARIANTS)) as child:
         result = child.run(recipe, PATIENCE)
     typer.echo(f"{result.verdict} {result.detail}".strip())
     return 1 if result.verdict == "failure" else 0
@@ -75,8 +76,8 @@ def _turns(campaigns: list[str], variants: list[str]) -> list[Turn]:
     """Return the turns of each variant; bounds are checked only where there are kernels."""
     return [
         Turn(name, kind)
-        for kind in map(_known_variant, variants)
-        for name in map(_known_campaign, campaigns)
+        for kind in (_known(name, "variant", VARIANTS) for name in variants)
+        for name in (_known(name, "campaign", CAMPAIGNS) for name in campaigns)
         if kind != "boundscheck" or CAMPAIGNS[name].has_kernels
     ]
 
@@ -88,16 +89,10 @@ def _tell_missing_libraries(turns: list[Turn]) -> None:
                 typer.echo(f"{library} is not installed: cases of {name!r} that need it are not built.", err=True)
 
 
-def _known_campaign(name: str) -> str:
-    if name not in CAMPAIGNS:
-        raise DataError(f"There is no campaign {name!r}; there are {', '.join(CAMPAIGNS)}.")
+def _known(name: str, what: str, names: Collection[str]) -> Any:
+    if name not in names:
+        raise DataError(f"There is no {what} {name!r}; there are {', '.join(names)}.")
     return name
-
-
-def _known_variant(name: str) -> Variant:
-    if name not in VARIANTS:
-        raise DataError(f"There is no variant {name!r}; there are {', '.join(VARIANTS)}.")
-    return cast(Variant, name)
 
 
 if __name__ == "__main__":

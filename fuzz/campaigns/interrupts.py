@@ -13,9 +13,7 @@ from fuzz.campaigns.model_files import table
 from fuzz.recipes import Campaign, Step, WrongResultError, first_step
 from sparsefield import load
 
-PROGRAM = "from sparsefield.app.cli import main; main()"
-ENDINGS = (0, 130, -signal.SIGINT)
-"""Done; interrupted; and interrupted before the command began or after it ended, which is Python's own answer."""
+ENDINGS = 0, 130, -signal.SIGINT  # the last is Python's own answer, before a command begins and after it ended
 
 
 def draw(rng: random.Random) -> list[Step]:
@@ -27,7 +25,8 @@ def run(steps: list[Step], folder: Path) -> None:
     """Interrupt a fit."""
     data, model = folder / "table.csv", folder / "m.safetensors"
     table().write_csv(data)
-    words = [sys.executable, "-c", PROGRAM, "fit", str(data), "-o", str(model), "--l1", "2"]
+    program = "from sparsefield.app.cli import main; main()"
+    words = [sys.executable, "-c", program, "fit", str(data), "-o", str(model), "--l1", "2"]
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         time.sleep(first_step(steps, "after", (1.0,))[0])
         process.send_signal(signal.SIGINT)

@@ -46,6 +46,7 @@ def _write(path: Path, tables: list[str], columns: list[str]) -> None:
 
     try:
         with closing(sqlite3.connect(path)) as database:
+            database.execute("PRAGMA synchronous = OFF")
             for name in tables:
                 database.execute(f"CREATE TABLE {quoted(name)} ({', '.join(map(quoted, columns))})")
                 database.executemany(

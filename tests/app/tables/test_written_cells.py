@@ -89,3 +89,9 @@ def test_cells_that_no_table_has_are_refused(tmp_path: Path, suffix: str, cells:
 def test_integers_of_every_size_are_numbers_in_excel(tmp_path: Path, dtype: pl.DataType) -> None:
     write_table(pl.DataFrame({"a": [1, None, 3]}, schema={"a": dtype}), tmp_path / "t.xlsx")
     assert read_table(tmp_path / "t.xlsx")["a"].to_list() == [1, None, 3]
+
+
+def test_huge_numbers_in_excel_are_numbers_and_long_text_is_text(tmp_path: Path) -> None:
+    table = pl.DataFrame({"a": [-1e300, 0.1, None, 1e25], "b": ["1234567890123456789012345", "x" * 40, "1e300", None]})
+    write_table(table, tmp_path / "t.xlsx")
+    assert read_table(tmp_path / "t.xlsx").equals(table)
