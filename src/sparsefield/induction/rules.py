@@ -90,11 +90,7 @@ class InductionRule(OptionObject, ABC):
 
     def score_on_device(self, table: DeviceTable, query: PairQuery) -> Proposals:
         """Return the pairs of a table on a device whose gradient exceeds l1, by scores of all pairs, as in Full-L1."""
-        proposals = Proposals(*table.pairs_above(query, exact=self.thresholds == (0.0, 0.0)))
-        if query.limit is None or len(proposals) <= query.limit or query.edges is None:
-            return proposals if query.limit is None else best_proposals(proposals, query.limit)
-        place = len(proposals) - query.limit
-        return proposals.take(np.flatnonzero(proposals.score >= np.partition(proposals.score, place)[place]))
+        return Proposals(*table.pairs_above(query, exact=self.thresholds == (0.0, 0.0)))
 
     def score_covariates(self, factors: CovariateGradientFactors, query: PairQuery) -> Proposals:
         """Return the pairs of labels that the rule proposes, and all pairs of a label and a covariate."""
