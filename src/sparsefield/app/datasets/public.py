@@ -73,7 +73,8 @@ class Nations:
 
     def open_world(self) -> Relational:
         """Return the tables ``nation`` and ``pair`` of 182 ordered pairs, where unknown cells are missing."""
-        return _nation_pairs(self.nations, self.relations)
+        links = {end: ("pair", end, "nation") for end in ENDS}
+        return Relational({"nation": self.nations, "pair": self.relations}, keys={"nation": "nation"}, links=links)
 
     def closed_world(self) -> Relational:
         """Return the tables ``nation`` and ``pair`` of all 196 ordered pairs, where unknown cells are false.
@@ -83,35 +84,16 @@ class Nations:
         names = self.nations.select(subject="nation")
         pairs = names.join(names.select(object="subject"), how="cross").sort("subject", "object")
         known = pairs.join(self.relations, on=ENDS, how="left", maintain_order="left")
-        flags = pl.exclude(ENDS).fill_null(0)
-        return _nation_pairs(self.nations.with_columns(pl.exclude("nation").fill_null(0)), known.with_columns(flags))
-
-
-def _nation_pairs(nations: pl.DataFrame, pairs: pl.DataFrame) -> Relational:
-    links = {end: ("pair", end, "nation") for end in ENDS}
-    return Relational({"nation": nations, "pair": pairs}, keys={"nation": "nation"}, links=links)
+        nations = self.nations.with_columns(pl.exclude("nation").fill_null(0))
+        return Nations(nations, known.with_columns(pl.exclude(ENDS).fill_null(0))).open_world()
 
 
 def load_dataset(name: str) -> Any:
-    """Load a public dataset.
+    """Load a public dataset: `Animals` for "animals", `Nations` for "nations", `Splits` for "nltcs", "plants", "dna".
 
     Files are read from the folder named by the environment variable ``SPARSEFIELD_DATA`` (``animals.csv``;
     ``nations.csv`` and ``nations_relations.csv``; ``debd/NAME/train.csv``, ``valid.csv`` and ``test.csv``) if they
     exist. Otherwise they are downloaded, verified by checksum, and kept in the user's cache.
-
-    Parameters
-    ----------
-    name : {"animals", "nations", "nltcs", "plants", "dna"}
-
-    Returns
-    -------
-    Animals, Nations or Splits
-        Splits for all but "animals" and "nations".
-
-    Raises
-    ------
-    DataError
-        If the dataset does not exist or cannot be downloaded.
     """
     if name not in DATASETS:
         raise DataError(f"no dataset called {name!r}; choose from {', '.join(DATASETS)}")
@@ -133,14 +115,9 @@ def load_dataset(name: str) -> Any:
 def load_mixed(name: str) -> pl.DataFrame:
     """Load a public table with text, numbers and missing values.
 
-    It is read from ``mixed/NAME.csv`` in the folder named by ``SPARSEFIELD_DATA`` if that exists; otherwise it is
-    downloaded, verified by checksum, and kept in the user's cache.
-
-    Parameters
-    ----------
-    name : {"bfi", "Chile", "survey"}
-        Answers of 2,800 people to 25 items of a personality test; an opinion poll of 2,700 people before a plebiscite;
-        measurements and habits of 237 students.
+    "bfi" has the answers of 2,800 people to 25 items of a personality test, "Chile" an opinion poll of 2,700 people
+    before a plebiscite, "survey" measurements and habits of 237 students. Files are found as by `load_dataset`, in
+    ``mixed/NAME.csv``.
     """
     if name not in MIXED_TABLES:
         raise DataError(f"no table called {name!r}; choose from {', '.join(MIXED_TABLES)}")
@@ -150,13 +127,7 @@ def load_mixed(name: str) -> pl.DataFrame:
 
 
 def data_folder() -> Path | None:
-    """Return the folder named by ``SPARSEFIELD_DATA``, or None if the variable is not set.
-
-    Raises
-    ------
-    DataError
-        If it does not name a folder.
-    """
+    """Return the folder named by ``SPARSEFIELD_DATA``, or None if the variable is not set."""
     named = os.environ.get(FOLDER_VARIABLE, "")
     if not named:
         return None

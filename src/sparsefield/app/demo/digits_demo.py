@@ -75,13 +75,9 @@ def load_pictures(train_rows: int, test_rows: int, cuts: Sequence[int]) -> Digit
 
 
 def run_demo(out: Path, quick: bool, echo: Callable[[str], None]) -> DemoResult:
-    """Learn a field over the digits, predict missing pixels of held-out ones, and draw both.
+    """Learn a field over the digits, predict missing pixels of held-out ones, and draw both into a folder.
 
-    Parameters
-    ----------
-    out : folder for two SVG pictures; it is created if necessary
-    quick : use fewer rows and two gray levels
-    echo : called with each line of text
+    ``quick`` uses fewer rows and two gray levels; ``echo`` is called with each line of text.
     """
     start = time.perf_counter()
     digits = load_pictures(600, 200, (8,)) if quick else load_pictures(1297, 500, (4, 12))
@@ -154,12 +150,8 @@ def digit_weights(field: MarkovField, levels: int) -> Array:
 def draw_network(shades: Array, pairs: Array, strength: Array, weights: Array) -> Figure:
     """Draw the strongest edges over the square of pixels, and beside it one small map per digit.
 
-    Parameters
-    ----------
-    shades : (rows, pixels) gray levels; pixels that never change are drawn hollow
-    pairs : (edges, 2) pixels, the strongest edge first
-    strength : (edges,)
-    weights : (digits, side, side)
+    ``shades`` are (rows, pixels) gray levels; pixels that never change are drawn hollow. ``pairs`` are (edges, 2)
+    pixels, the strongest edge first, ``strength`` is (edges,), and ``weights`` are (digits, side, side).
     """
     figure = Figure(figsize=(9.4, 6.25))
     shown, near = min(SHOWN_EDGES, len(pairs)), are_neighbors(pairs)
@@ -199,10 +191,7 @@ def draw_network(shades: Array, pairs: Array, strength: Array, weights: Array) -
 def draw_completions(test: Array, missing: Array, best: Array, chance: Array) -> Figure:
     """Draw the first held-out picture of each digit: the truth, its visible pixels, the predicted one.
 
-    Parameters
-    ----------
-    test, missing, best : (rows, 65) true cells, those that are missing, and predicted cells
-    chance : (rows,) probability of the predicted digit
+    Cells are (rows, 65), ``best`` are the predicted ones; ``chance`` is the (rows,) probability of the predicted digit.
     """
     figure = Figure(figsize=(9.4, 4.5))
     words = "a third of the pixels and the digit itself are missing (pale orange); dots mark wrong grays"

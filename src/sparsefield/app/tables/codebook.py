@@ -60,8 +60,6 @@ class Advice:
 class Codebook:
     """A codebook describes the columns of a table, and what deserves a look before a fit.
 
-    Printed, it is a table with the columns that have findings first.
-
     Attributes
     ----------
     columns : tuple of ColumnEntry

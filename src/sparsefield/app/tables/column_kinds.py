@@ -14,18 +14,9 @@ def find_kinds(
 ) -> dict[str, str]:
     """Return {column: kind}, the scores of a numeric column, or the labels of an ordinal one: ``"low<medium<high"``.
 
-    Parameters
-    ----------
-    given : {kind: (name of its option, entries)}
-        An entry is a column; of an ordinal one also ``column=low<medium<high``, of a numeric one also
-        ``column=linear-scores`` or ``column=normal-scores``; columns that share this are ``one=another=low<high``.
-    columns : columns of the table
-    commas : whether an entry may name several columns with commas between them
-
-    Raises
-    ------
-    DataError
-        If a column does not exist or has two kinds, an order has less than two labels, or scores are unknown.
+    ``given`` are {kind: (name of its option, entries)}. An entry is a column; of an ordinal one also
+    ``column=low<medium<high``, of a numeric one also ``column=linear-scores`` or ``column=normal-scores``; columns that
+    share this are ``one=another=low<high``. With ``commas``, an entry may name several columns.
 
     Examples
     --------

@@ -232,13 +232,7 @@ class Source:
 
 
 def source_of(text: str) -> Source | None:
-    """Return the record that `Source.as_text` wrote; None for an empty text, as of a model that no file made.
-
-    Raises
-    ------
-    ModelFileError
-        If the text is no such record.
-    """
+    """Return the record that `Source.as_text` wrote; None for an empty text, as of a model that no file made."""
     import msgspec
 
     if not text:

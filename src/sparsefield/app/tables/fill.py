@@ -205,11 +205,8 @@ def date_columns_as_text(table: pl.DataFrame, dates: Mapping[str, str]) -> pl.Da
 def probability_table(prepared: TableToFill, beliefs: Mapping[str, tuple[Sequence[Any], np.ndarray]]) -> pl.DataFrame:
     """Return one row per missing value and state, sorted by row.
 
-    Parameters
-    ----------
-    prepared : table with missing values
-    beliefs : {column: (states, their probabilities (rows, states))}
-        The states of a number are its bins, whose bounds get the decimal mark of the file.
+    ``beliefs`` are {column: (states, their probabilities (rows, states))}. The states of a number are its bins, whose
+    bounds get the decimal mark of the file.
     """
     types = {"row": pl.Int64, "column": pl.String, "state": pl.String, "probability": pl.Float64}
     parts, decimal = [pl.DataFrame(schema=types)], prepared.format.decimal or "."

@@ -92,24 +92,9 @@ class _Content:
 
 
 def read_table(path: Path | str, options: FileFormat | None = None) -> pl.DataFrame:
-    """Read one table from a file.
+    """Read one table from a file, which may be compressed with gzip, bzip2 or xz; ``-`` is standard input.
 
-    Text with separated cells, JSON lines, Parquet, Arrow, Excel, OpenDocument, SPSS, Stata, SAS and SQLite are read,
-    also compressed with gzip, bzip2 or xz.
-
-    Parameters
-    ----------
-    path : file; ``-`` is standard input
-    options : options; None finds out everything
-
-    Returns
-    -------
-    polars.DataFrame
-
-    Raises
-    ------
-    DataError
-        If the file does not exist, holds no table, or is of another kind.
+    What ``options`` do not say is found out. A file that does not exist or holds no table is a `DataError`.
     """
     return read_source(path, options).table
 
@@ -134,15 +119,9 @@ def read_source(
 def read_like(path: Path | str, options: FileFormat, source: Source | None, columns: Sequence[str]) -> SourceTable:
     """Read a table as that of a fit was read, and refuse one that has no column of the model.
 
+    ``options`` are given now, ``source`` says how the fit was read, if that is known, and ``columns`` are of the model.
     Words for missing values are those of the fit, and more. The file of the fit is read with all its options again.
     Another file says itself how it is written; if no column of the model is found so, the options of the fit are tried.
-
-    Parameters
-    ----------
-    path : file; ``-`` is standard input
-    options : options that are given now
-    source : how the table of the fit was read, if that is known
-    columns : columns of the model
     """
     content = _read_content(path)
     _refuse_options(content, options)

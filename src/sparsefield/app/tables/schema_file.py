@@ -68,14 +68,9 @@ def read_schema(path: Path | str) -> Relational:
 
     The file is TOML; paths in it are relative to its folder::
 
-        templates = ["within nation", "across subject"]    # optional
-        missing = ["-99"]             # optional: words for missing values beside the default ones
-
         [tables.nation]
-        file = "nations.csv"          # or any other file that `read_table` reads
+        file = "nations.csv"
         key = "nation"
-        observed = ["area"]           # optional, as are kinds of columns and columns to ignore
-        ordinal = ["trust=low<medium<high"]
 
         [tables.pair]
         file = "relations.csv"
@@ -85,9 +80,8 @@ def read_schema(path: Path | str) -> Relational:
         column = "subject"
         to = "nation"
 
-    The page "Schema files and databases" has all keys: how files are read, offset links, databases and triples. Kinds
-    of columns that no key names are found out as for `MarkovField`. The command line uses the kinds of the file; in
-    Python, `parse_schema_file` returns them for ``RelationalField(kinds=...)``.
+    The page on schema files has all keys. Kinds that the file names are for the command line; in Python, pass them to
+    ``RelationalField(kinds=...)``.
 
     Parameters
     ----------

@@ -57,11 +57,6 @@ def propose_schema(path: Path | str) -> SchemaProposal:
     Keys and links are those that the database declares. Where it declares no links, they are guessed: a key is unique
     and named as one; a link has the name of a table or of its key, or text, and all its values are keys of that table.
     Columns that cannot be learned are ignored.
-
-    Raises
-    ------
-    DataError
-        If there are no tables.
     """
     path, keys, links = Path(path), {}, []
     notes: dict[tuple[str, str], list[str]] = {}

@@ -83,11 +83,7 @@ def type_columns(table: pl.DataFrame, words: Sequence[str], decimal: str = ".") 
     A column is of whole numbers, numbers or booleans if all its values are. Numbers with leading zeros, such as postal
     codes, stay text. Spaces around a cell are not part of it.
 
-    Parameters
-    ----------
-    table : columns of text; others only lose words for missing values
-    words : words for missing values
-    decimal : decimal mark
+    Columns of other types only lose ``words`` for missing values.
     """
     table = with_nulls(table.with_columns(cs.string().str.strip_chars()), words)
     cells = pl.all()
@@ -146,10 +142,8 @@ def numbers_of(cells: pl.Series, decimal: str = ".", *, known: bool = False) -> 
 def date_formats(cells: pl.Series, order: str | None = None) -> list[str]:
     """Return the formats in which all cells are dates: none, one, or two if day and month cannot be told apart.
 
-    Parameters
-    ----------
-    cells : text without spaces around it; nulls are skipped
-    order : "day-first" or "month-first" decides; dates with dots have the day first by default
+    Cells have no spaces around them, and nulls are skipped. The order "day-first" or "month-first" decides; dates with
+    dots have the day first by default.
 
     Examples
     --------
@@ -185,13 +179,7 @@ def parse_dates(cells: pl.Series, form: str) -> pl.Series:
 
 
 def read_dates(table: pl.DataFrame, order: str | None = None) -> tuple[pl.DataFrame, dict[str, str]]:
-    """Return a table whose columns of dates kept as text are dates, and {column: format}.
-
-    Parameters
-    ----------
-    table : table; only columns of text without spaces around cells are tried
-    order : "day-first" or "month-first" decides where both are possible; "text" leaves all columns as they are
-    """
+    """Return a table whose columns of dates kept as text are dates, and {column: format}; order "text" leaves all."""
     formats = {}
     for column in [] if order == "text" else table.select(cs.string()).get_columns():
         possible = date_formats(column, order)

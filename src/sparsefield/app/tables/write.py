@@ -91,15 +91,7 @@ def is_text_output(path: Path) -> bool:
 def refuse_overwriting_inputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
     """Refuse outputs that are also inputs, by path, by a link, or by standard input, or that are named twice.
 
-    Parameters
-    ----------
-    outputs : files to write; None and ``-`` are ignored
-    inputs : files that are read; None is ignored, ``-`` is standard input, and a folder stands for its Parquet files
-
-    Raises
-    ------
-    DataError
-        With the name of the first such file.
+    Of outputs, None and ``-`` are ignored. Of inputs, ``-`` is standard input, and a folder has Parquet files.
     """
     read = {_identity(path): path for path in inputs if path is not None}
     folders = {path.resolve() for path in read.values() if path.is_dir()}
@@ -126,13 +118,10 @@ def _identity(path: Path) -> object:
 
 
 def write_table(table: pl.DataFrame, path: Path, like: FileFormat | None = None) -> None:
-    """Write a table in the format that the suffix asks for; an existing file is replaced atomically.
+    """Write a table in the format that the suffix asks for; an existing file is replaced, and ``-`` is standard output.
 
-    Parameters
-    ----------
-    table : table; its cells are text if those of the file that was read are
-    path : output; ``-`` is standard output
-    like : format of the file that was read; text has the same encoding, separator and decimal mark if that was text
+    Cells are text if those of the file that was read are. Text has the encoding, separator and decimal mark of that
+    file, whose format is ``like``, if that was text.
     """
     like = like or PLAIN
     kind = find_output_kind(path) or "csv"
