@@ -41,6 +41,13 @@ def test_indices_that_are_no_integers_are_refused() -> None:
         as_source(changed)
 
 
+def test_diagonals_beyond_their_offsets_are_refused() -> None:
+    changed = MATRIX.asformat("dia")
+    changed.data = np.resize(changed.data, (100, changed.data.shape[1]))
+    with pytest.raises(DataError, match="number of diagonals"):
+        as_source(changed)
+
+
 def test_what_scipy_remembers_about_the_order_of_indices_is_not_trusted() -> None:
     changed = sp.csr_matrix(np.array([[1, 1, 0], [0, 1, 1]], dtype=np.int8))
     assert changed.has_canonical_format

@@ -56,6 +56,8 @@ def as_checked_csr(X: Any, what: str) -> sp.csr_matrix:
             X.check_format(full_check=True)
         elif X.format == "coo":
             X = sp.coo_matrix((X.data, X.coords), shape=X.shape)
+        elif X.format == "dia":
+            X = sp.dia_matrix((X.data, X.offsets), shape=X.shape)
         matrix = sp.csr_matrix(X)
         matrix.check_format(full_check=True)
     except (ValueError, TypeError, IndexError, KeyError, AttributeError, RuntimeError) as error:

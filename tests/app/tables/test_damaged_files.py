@@ -127,3 +127,9 @@ def typed_files() -> dict[str, bytes]:
         nasty_files.write_typed_files(Path(folder))
         names = ("table.parquet", "table.feather", "table.sqlite", "table.xlsx")
         return {name: (Path(folder) / name).read_bytes() for name in names}
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.jsonl.gz", "t.JSONL"])
+def test_compressed_files_are_known_by_their_own_suffix_too(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(gzip.compress(b'{"a":1,"b":"x"}\n{"a":2,"b":null}\n'))
+    assert read_table(tmp_path / name).rows() == [(1, "x"), (2, None)]

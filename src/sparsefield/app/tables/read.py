@@ -182,7 +182,8 @@ def _read_content(path: Path | str) -> _Content:
     if start.startswith(_PAGES):
         raise DataError(f"{name}: this is no table that can be read: save the table as CSV, Parquet or Excel.")
     kind = next((kind for start, kind in _SIGNATURES.items() if data.startswith(start)), "")
-    kind = kind or _SUFFIXES.get(path.with_suffix("").suffix if compression else path.suffix.lower(), "csv")
+    suffixes = (path.suffix.lower(), path.with_suffix("").suffix.lower() if compression else "")
+    kind = kind or next((_SUFFIXES[suffix] for suffix in suffixes if suffix in _SUFFIXES), "csv")
     return _Content(name, path, data, kind, compression)
 
 
