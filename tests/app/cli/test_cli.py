@@ -420,7 +420,7 @@ def test_rare_options_are_parameters_of_the_estimator(run, csv: Path, tmp_path: 
         "--set l2=-1: l2 must be",
         "--refit maybe: refit must be yes, no or 'ml'",
     )
-    run(*fit, "--set", "solve.tol=1").one_error("there is no option 'solve'; names are read, induction, objective")
+    run(*fit, "--set", "solve.tol=1").one_error("there is no option 'solve'; names are read, kinds, missing")
     run(*fit, "--set", "read.sep=;").one_error("write read.NAME=VALUE; names are missing_only,", "separator, encoding")
     run(*fit, "--set", "l2").one_error("write l2=VALUE; the value is ")
     run(*fit, "--set", "solver.tol").one_error("write solver.tol=VALUE; the value is ")

@@ -39,7 +39,7 @@ def test_a_quiet_command_prints_its_error(run, tmp_path: Path) -> None:
 
 
 def test_shells_complete_commands() -> None:
-    asked = {"_SPARSEFIELD_COMPLETE": "complete_bash", "COMP_WORDS": "sparsefield s", "COMP_CWORD": "1"}
+    asked = {"_SPARSEFIELD_COMPLETE": "complete_bash", "COMP_WORDS": "sparsefield sa", "COMP_CWORD": "1"}
     code = "from sparsefield.app.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False

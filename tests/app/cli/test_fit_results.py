@@ -60,15 +60,15 @@ def test_a_fit_begins_with_sentences_and_ends_with_errors_by_column(run, pairs: 
     field, table = load(tmp_path / "m"), pl.read_csv(pairs)
     assert done.out.splitlines()[:6] == findings(field, table)
     assert done.out.index("Strongest edges") < done.out.index(", converged.") < done.out.index("held-out cells, ")
-    lines = [line.split() for line in done.out.partition("gain in log-likelihood\n")[2].splitlines()]
+    lines = [line.split() for line in done.out.partition("calibration\n")[2].splitlines()]
     checked = hold_out(table, field)
     ranked = sorted(checked.columns, key=lambda column: -column.gain.value)
     half = SHOWN_COLUMNS // 2
     expected = [*ranked[:half], *ranked[-half:]]
     assert lines[half][:3] == ["...", "4", "more"]
     shown = lines[:half] + lines[half + 1 : 2 * half + 1]
-    assert [line[:4] for line in shown] == [
-        [one.name, f"{one.cells}", f"{one.error:.1%}", f"{one.baseline_error:.1%}"] for one in expected
+    assert [line[:5] for line in shown] == [
+        [one.name, "nominal", f"{one.cells}", f"{one.error:.1%}", f"{one.baseline_error:.1%}"] for one in expected
     ]
     better = sum(one.gain.value > max(one.gain.error, 0.001) for one in ranked)
     assert f"better than by column frequencies in {better} of 16 columns" in done.out

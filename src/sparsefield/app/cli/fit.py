@@ -7,7 +7,7 @@ import math
 import shlex
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,17 +38,14 @@ SHOWN_EDGES = 10
 SHOWN_COLUMNS = 12
 """Number of columns up to which all are shown; of more, half of it from each end."""
 
-CHECKED_MEASURES = {
+MEASURES = {
     "error_rate": ("error", "{:.1%}"),
     "cll": ("CLL", "{:.3f}"),
     "ap": ("AP", "{:.3f}"),
+    "ap_positive": ("AP (positive)", "{:.3f}"),
     "rmse": ("RMSE / SD", "{:.3f}"),
 }
 """Heading and format of the scores of held-out cells: those of states, and that of numbers."""
-
-MEASURES = {"ap": "AP", "ap_positive": "AP (positive)", "cll": "CLL", "error_rate": "error", "rmse": "RMSE / SD"}
-MOST_COLUMNS = 50
-"""Number of columns that are shown one by one."""
 
 
 @opt.expanded
@@ -202,22 +199,36 @@ def _describe_check(checked: Evaluation, names: Sequence[str], *, auto: bool) ->
     chosen = " (its l1 is that of the fit above)" if auto else ""
     cells = count(fold.cells, "held-out cell")
     yield f"\nOn {cells}, predicted from all others by a field fitted without them{chosen}:"
-    forms = {name: form for name, form in CHECKED_MEASURES.items() if not math.isnan(getattr(fold, name))}
-    baseline = _name_baseline(numbers="rmse" in forms)
-    parts = ("this field", ""), (baseline, "frequency_")
-    rows = [[row, *(form.format(getattr(fold, prefix + m)) for m, (_, form) in forms.items())] for row, prefix in parts]
+    # A matrix is held out as an array, without names.
+    yield from _describe_measures(checked, {f"x{k}": name for k, name in enumerate(names)})
+    baseline = _name_baseline(checked).replace(",", " and")
+    yield f"\n{describe_gains(checked.columns, than=baseline)}"
+
+
+def _describe_measures(checked: Evaluation, names: Mapping[str, str]) -> Iterator[str | Table]:
+    """Yield the scores over all cells, with their standard deviations over folds, and those of columns."""
+    from sparsefield.analysis.metrics import calibration_error
+
+    def spread(name: str, form: str) -> str:
+        mean, deviation = checked.spread(name)
+        return form.format(mean) + (f" ({form.format(deviation)})" if len(checked.folds) > 1 else "")
+
+    forms = {name: form for name, form in MEASURES.items() if not math.isnan(checked.spread(name).mean)}
+    parts = ("this field", ""), (_name_baseline(checked), "frequency_")
+    rows = [[row, *(spread(prefix + name, form) for name, (_, form) in forms.items())] for row, prefix in parts]
     yield new_table("", *(heading for heading, _ in forms.values()), rows=rows)
     yield ""
-    named = {f"x{k}": name for k, name in enumerate(names)}  # a matrix is held out as an array, without names
     rows = []
     for column in sorted(checked.columns, key=lambda column: -column.gain.value):
-        gain = f"{column.gain.value:+.3f} ± {column.gain.error:.3f}"
-        rows.append([named.get(column.name, column.name), f"{column.cells:,}", *_describe_errors(column), gain])
+        gain, curve = f"{column.gain.value:+.3f} ± {column.gain.error:.3f}", column.calibration
+        calibration = f"{column.coverage:.0%} in 90%" if curve is None else f"{calibration_error(curve):.1%} off"
+        cells, errors = f"{column.cells:,}", _describe_errors(column)
+        rows.append([names.get(column.name, column.name), column.kind, cells, *errors, gain, calibration])
     if len(rows) > SHOWN_COLUMNS:
         half = SHOWN_COLUMNS // 2
         rows = [*rows[:half], [f"... {len(rows) - SHOWN_COLUMNS:,} more ..."], *rows[-half:]]
-    yield new_table("column", "cells", "error", "baseline", "gain in log-likelihood", rows=rows)
-    yield f"\n{describe_gains(checked.columns, than=baseline.replace(',', ' and'))}"
+    headings = "column", "kind", "cells", "error", "baseline", "gain in log-likelihood", "calibration"
+    yield new_table(*headings, left=2, rows=rows)
 
 
 def _describe_errors(column: ColumnEvaluation) -> list[str]:
@@ -240,9 +251,9 @@ def _describe_if_nothing_learned(checked: Evaluation, dataset: InputData) -> str
     return describe_no_gain(pool_gains(checked.columns), dataset.rows, len(dataset.X.tables) if dataset.linked else 1)
 
 
-def _name_baseline(*, numbers: bool) -> str:
+def _name_baseline(checked: Evaluation) -> str:
     """Return the name of the baseline: frequencies of states, and means of numbers."""
-    return "column frequencies, means" if numbers else "column frequencies"
+    return "column frequencies" if math.isnan(checked.spread("rmse").mean) else "column frequencies, means"
 
 
 # -- evaluation ------------------------------------------------------------------------------------------------------
@@ -288,32 +299,6 @@ def evaluate(
     if early:
         remedy = "raise --set solver.max_iter or l1, and leave --set solver.certify at yes"
         note(f"{early} of {folds} fits stopped before they converged; {remedy}.")
-    deliver(_describe_cells(evaluation, dataset), lambda: about | evaluation.as_dict(), as_json=as_json)
-
-
-def _describe_cells(evaluation: Evaluation, dataset: InputData) -> Iterator[str | Table]:
-    """Yield the measures of held-out cells, mean and standard deviation over folds, and those of columns."""
-    from sparsefield.analysis.metrics import calibration_error
-
-    def spread(name: str, form: str = "{:.3f}") -> str:
-        found = evaluation.spread(name)
-        return f"{form.format(found.mean)} ({form.format(found.sd)})"
-
-    measures = [name for name in MEASURES if not math.isnan(evaluation.spread(name).mean)]
-    costs = [spread("seconds", "{:.2f}") + " s", *(spread(measure, "{:,.0f}") for measure in ("induced", "active"))]
-    baseline = _name_baseline(numbers="rmse" in measures)
-    rows = [["this field", *map(spread, measures), *costs], [baseline, *(spread(f"frequency_{m}") for m in measures)]]
-    yield new_table("", *(MEASURES[name] for name in measures), "time", "induced", "active", rows=rows)
-    yield "\nBy column:"
-    rows = []
-    for column in evaluation.columns[:MOST_COLUMNS]:
-        curve = column.calibration
-        calibration = f"{column.coverage:.0%} in 90%" if curve is None else f"{calibration_error(curve):.1%} off"
-        losses = f"{column.loss:.3f}", f"{column.baseline_loss:.3f}"
-        rows.append([column.name, column.kind, f"{column.cells:,}", *losses, *_describe_errors(column), calibration])
-    headings = "column", "kind", "cells", "loss", "baseline", "error", "baseline", "calibration"
-    yield new_table(*headings, left=2, rows=rows)
-    if len(evaluation.columns) > MOST_COLUMNS:
-        yield f"... and {len(evaluation.columns) - MOST_COLUMNS:,} more: --json lists all."
-    if nothing := _describe_if_nothing_learned(evaluation, dataset):
-        yield f"\n{nothing}"
+    nothing = _describe_if_nothing_learned(evaluation, dataset)
+    parts = [*_describe_measures(evaluation, {}), *([f"\n{nothing}"] if nothing else [])]
+    deliver(parts, lambda: about | evaluation.as_dict(), as_json=as_json)
