@@ -83,6 +83,9 @@ def test_a_summary_has_the_penalties_the_tests_and_the_edges(found) -> None:
     assert text.startswith(
         "The networks differ in 1 edge (p <= 0.05, adjusted for their number, 39 permutations): mood"
     )
+    first = found.edges.row(0, named=True)
+    assert f" ({first['weight_a']:.2f} and {first['weight_b']:.2f})." in text.splitlines()[0]
+    assert f"global strength (sum of the strengths of all edges): {found.nodes['strength_a'].sum() / 2:.2f} and" in text
     assert "g0 (150 rows) with l1 = 2.83 has" in text
     assert "(l1 = 4 for all rows)" in text
     assert "Few rows" not in text

@@ -139,8 +139,12 @@ class GroupComparison:
         if self.imputed_cells:
             lines.append(f"{count(self.imputed_cells, 'missing cell')} were imputed once, by the field of all rows.")
         for row in rows_of(self.tests):
-            groups = f"{name_groups(row)}, " if len(self.groups) > 2 else ""
-            lines.append(f"{groups}{TESTS[row['test']]}: difference {row['difference']:.3g}, p = {row['p']:.3g}.")
+            groups, what = f"{name_groups(row)}, " if len(self.groups) > 2 else "", ""
+            if row["test"] == "global strength":
+                nodes = [node for node in rows_of(self.nodes) if name_groups(node) == name_groups(row)]
+                a, b = (sum(node[name] for node in nodes) / 2 for name in ("strength_a", "strength_b"))
+                what = f"{a:.2f} and {b:.2f}, "
+            lines.append(f"{groups}{TESTS[row['test']]}: {what}difference {row['difference']:.2f}, p = {row['p']:.3g}.")
         return "\n".join([self._verdict(), *lines])
 
     def _verdict(self) -> str:
@@ -160,7 +164,8 @@ class GroupComparison:
             found = [f"{row['test']}" + f" of {name_groups(row)}" * several for row in tests]
             return f"The networks differ in {', '.join(found)} (p <= {LEVEL:g}, {drawn}), but in no single edge."
         names = [
-            f"{row['variable_a']} - {row['variable_b']}" + f" ({name_groups(row)})" * several
+            f"{row['variable_a']} - {row['variable_b']} "
+            f"({f'{name_groups(row)}: ' * several}{row['weight_a']:.2f} and {row['weight_b']:.2f})"
             for row in differing[:LISTED_EDGES]
         ]
         more = f" and {len(differing) - LISTED_EDGES:,} more" if len(differing) > LISTED_EDGES else ""
@@ -363,10 +368,12 @@ def _result_frames(
         one, two = (sum_by_node(ends, np.abs(part), len(names)) for part in (a, b))
         rows = np.column_stack([one, two, one - two, of_nodes[:, 1:]])
         nodes += [[*groups, name, *row] for name, row in zip(names, rows.tolist(), strict=True)]
+    for rows in (edges, nodes):  # the smallest p first
+        rows.sort(key=lambda row: (*np.nan_to_num(row[-2:], nan=2.0).tolist(), -abs(row[-3])))
+    frames = {"tests": (TEST_COLUMNS, whole), "edges": (EDGE_COLUMNS, edges), "nodes": (NODE_COLUMNS, nodes)}
     return {
-        "tests": make_frame({name: [row[k] for row in whole] for k, name in enumerate(TEST_COLUMNS)}, kind),
-        "edges": make_frame(_sorted_columns(EDGE_COLUMNS, edges), kind),
-        "nodes": make_frame(_sorted_columns(NODE_COLUMNS, nodes), kind),
+        name: make_frame({column: [row[k] for row in rows] for k, column in enumerate(columns)}, kind)
+        for name, (columns, rows) in frames.items()
     }
 
 
@@ -376,12 +383,3 @@ def _edge_weights(field: Field, ends: np.ndarray) -> np.ndarray:
     pairs = zip(network.ends.tolist(), network.weights.tolist(), strict=True)
     weights = {(min(a, b), max(a, b)): weight for (a, b), weight in pairs}
     return np.array([weights.get((a, b), 0.0) for a, b in ends.tolist()])
-
-
-def _sorted_columns(names: Sequence[str], rows: list[list[Any]]) -> dict[str, list[Any]]:
-    """Return columns of rows that end with a difference, p and adjusted p, the smallest p first and NaN last."""
-    if not rows:
-        return {name: [] for name in names}
-    difference, p, adjusted = np.array([row[-3:] for row in rows]).T
-    order = np.lexsort((-np.abs(difference), adjusted, p)).tolist()
-    return {name: [rows[k][position] for k in order] for position, name in enumerate(names)}
