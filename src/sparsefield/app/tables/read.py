@@ -277,9 +277,10 @@ def _read_sheet(data: bytes, name: str, options: FileFormat) -> SourceTable:
         raise DataError(f"{name}: this is no table that can be read ({_one_line(error)}): save it again.") from None
     for column, number in zip(cells.get_columns(), numbers.get_columns(), strict=True):
         rounded = column.cast(pl.Float64, strict=False) != number  # the text has nine decimals
-        if (column.str.len_bytes().max() or 0) > 24:  # all digits of 1e300, or text
+        is_long = (column.str.len_bytes() > 24).fill_null(False)  # all digits of 1e300, or text
+        if is_long.any():
             digits = pl.Series([None if cell is None else f"{cell:.0f}" for cell in number], dtype=pl.String)
-            rounded |= (digits == column) & (column.str.len_bytes() > 24)
+            rounded |= (digits == column) & is_long
         cells = cells.with_columns(column.zip_with(~rounded.fill_null(False), number.cast(pl.String)))
     options = replace(options, sheet=sheet, header=options.header is not False, decimal=".")
     names = [f"x{k}" for k in range(cells.width)]

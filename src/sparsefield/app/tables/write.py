@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.tables.file_format import PLAIN, FileFormat
 from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT, is_parquet, list_columns, refuse_nested
@@ -212,7 +212,8 @@ def _changes(column: pl.Series, kind: str) -> bool:
     if dtype.is_decimal():
         return not (column.cast(pl.Float64).cast(dtype) == column).all()
     if dtype.is_integer():
-        return any(abs(end) > LARGEST_WHOLE for end in (column.min(), column.max()) if end is not None)
+        ends: Any = column.min(), column.max()
+        return any(abs(end) > LARGEST_WHOLE for end in ends if end is not None)
     if dtype not in (pl.Date, pl.Datetime) or getattr(dtype, "time_zone", None):
         return True
     milliseconds = column.cast(pl.Datetime("ns" if getattr(dtype, "time_unit", "") == "ns" else "us"))
