@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from sparsefield import read_schema
-from sparsefield.app.tables.schema_proposal import propose_schema
+from sparsefield.app.tables.linked import propose_schema
 from sparsefield.data.links import ForeignKey
 from sparsefield.errors import DataError
 

@@ -253,7 +253,7 @@ def schema(
     Keys and links are those that a database declares, or else guessed from names and values. Without --output the
     schema is printed. 'fit' takes DATA itself, too; edit the file where a guess is wrong.
     """
-    from sparsefield.app.tables.schema_proposal import propose_schema
+    from sparsefield.app.tables.linked import propose_schema
 
     if output is not None:
         check_output(output, (".toml",))
