@@ -191,7 +191,6 @@ class StatusLine:
         """Units that are done, when the first was begun, and when the last was done."""
         self._bar: Any = None
         self._inference, self._open = inference, ExitStack()
-        self._values: set[float] = set()
 
     def __enter__(self) -> StatusLine:
         console = _console(stderr=True)
@@ -221,14 +220,13 @@ class StatusLine:
         """Show how far a fit is; while values of l1 are tried, the last of them and an estimate of the time left."""
         if record.phase != "path":
             self.update(f"iteration {record.iteration:,}, {record.active:,} features")
-        elif not self._values:
+        elif not self._done:
             self.update(f"l1: value 1 of about {USUAL_VALUES}")
 
-    def on_path_point(self, point: PathPoint) -> None:
+    def on_path_point(self, _: PathPoint) -> None:
         """Show how many values of l1 were tried, and about how long the others will take."""
-        self._values.add(point.l1)
-        done = len(self._values)
-        self.show_progress(done, max(USUAL_VALUES, done + 2), f"l1: value {done} of about")
+        done = self._done + 1  # a value counts again in other folds
+        self.show_progress(done, max(USUAL_VALUES, done + 1), f"l1: value {done} of about")
 
     def show_progress(self, done: int, total: int, what: str = "") -> None:
         """Show that ``done`` of ``total`` units are done, and the time left; fewer than before begin another count."""
