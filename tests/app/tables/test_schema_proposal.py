@@ -109,6 +109,28 @@ def test_texts_link_by_their_values_and_numbers_do_not(tmp_path: Path) -> None:
     assert '[tables."an odd pair"]' in propose_schema(tmp_path).as_toml()
 
 
+def test_pictures_composite_keys_and_links_within_a_table(tmp_path: Path) -> None:
+    path = tmp_path / "north.sqlite"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.executescript(
+            'CREATE TABLE "the staff" (code TEXT PRIMARY KEY, boss TEXT REFERENCES "the staff", photo BLOB, team);'
+            "CREATE TABLE shifts (code TEXT REFERENCES [the staff], day, late, PRIMARY KEY (code, day));"
+        )
+        staff = [(f"s{k}", f"s{k // 3}" if k else None, b"\x00\xff", "ab"[k % 2]) for k in range(20)]
+        connection.executemany('INSERT INTO "the staff" VALUES (?, ?, ?, ?)', staff)
+        connection.executemany(
+            "INSERT INTO shifts VALUES (?, ?, ?)", [(f"s{k % 20}", k // 20, k % 2) for k in range(99)]
+        )
+    (tmp_path / "s.toml").write_text(propose_schema(path).as_toml())
+    for data in (read_schema(path), read_schema(tmp_path / "s.toml")):
+        assert data.keys == {"the staff": "code"}
+        assert data.links == {
+            "boss": ForeignKey("the staff", "boss", "the staff"),
+            "code": ForeignKey("shifts", "code", "the staff"),
+        }
+        assert data.variables("the staff") == ("team",)
+
+
 def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there are no tables with rows: give a SQLite file, or a folder"):
         propose_schema(tmp_path)

@@ -80,9 +80,16 @@ class Database:
         primary = {name: key for table, name in names.items() if (key := self.primary_key(table))}
         return {link.to: key for key, link in reversed(links)} | primary, links
 
+    def query_without_bytes(self, table: str) -> str:
+        """Return a SELECT of the columns without binary cells; empty if it has all columns."""
+        names = [name for (name,) in self._rows("SELECT name FROM pragma_table_info(?)", table)]
+        bytes_in = "SELECT 1 FROM {} WHERE typeof({}) = 'blob' LIMIT 1"
+        known = [name for name in names if not self._rows(bytes_in.format(_quoted(table), _quoted(name)))]
+        return "" if known == names else f"SELECT {', '.join(map(_quoted, known))} FROM {_quoted(table)}"
+
     def read(self, table: str, query: str = "") -> pl.DataFrame:
         """Return all rows of a table, or the result of one SELECT, to which the table gives its name in messages."""
-        query = query or 'SELECT * FROM "{}"'.format(table.replace('"', '""'))
+        query = query or f"SELECT * FROM {_quoted(table)}"
         try:
             with closing(self.connection.execute(query)) as cursor:
                 names, cells = [column[0] for column in cursor.description or ()], cursor.fetchall()
@@ -108,6 +115,10 @@ def is_database(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(16).startswith(b"SQLite format 3")
+
+
+def _quoted(name: str) -> str:
+    return '"{}"'.format(name.replace('"', '""'))
 
 
 @contextmanager
@@ -204,7 +215,7 @@ def propose_schema(path: Path | str) -> SchemaProposal:
     and named as one; a link has the name of a table or of its key, or text, and all its values are keys of that table.
     Columns that cannot be learned are ignored.
     """
-    path, keys, links = Path(path), {}, []
+    path, keys, links, queries = Path(path), {}, [], {}
     notes: dict[tuple[str, str], list[str]] = {}
     if path.is_dir():
         files = {file.stem: file for file in sorted(path.iterdir()) if file.suffix.lower() in SUFFIXES}
@@ -212,7 +223,8 @@ def propose_schema(path: Path | str) -> SchemaProposal:
     else:
         with open_database(path) as database:
             names = [name for name in database.tables if name not in database.views]
-            frames = {name: frame for name in names if (frame := database.read(name)).height}
+            queries = {name: database.query_without_bytes(name) for name in names}
+            frames = {name: frame for name in names if (frame := database.read(name, queries[name])).height}
             keys, declared = database.find_keys({name: name for name in frames})
             links = [link for key, link in declared if key == keys[link.to]]
     if not frames:
@@ -229,6 +241,9 @@ def propose_schema(path: Path | str) -> SchemaProposal:
     sections: dict[str, dict[str, Any]] = {}
     for name, frame in frames.items():
         sections[name] = {"file": files[name].name} if path.is_dir() else {}
+        if queries.get(name):
+            sections[name] = {"query": queries[name]}
+            notes.setdefault(("tables", name), []).append("columns with binary cells, such as pictures, are not read")
         sections[name] |= {"key": keys[name]} if name in keys else {}
         taken = {keys.get(name), *(link.column for link in links if link.table == name)}
         rest = [column for column in frame.columns if column not in taken]
