@@ -61,7 +61,7 @@ def draw(rng: random.Random) -> list[Step]:
     if rng.random() < 0.3:
         steps.append(("observed", rng.randrange(4)))
     if rng.random() < 0.3:
-        steps.append(("weight", rng.choice((0.0, 1.0, 1e-300, 1e300, 1e59, float("inf"), -1.0))))
+        steps.append(("weight", rng.choice((0.0, 1.0, 1e-300, 1e300, 1e29, float("inf"), -1.0))))
     return [*steps, *(("call", name) for name in rng.sample(CALLS, 3))]
 
 

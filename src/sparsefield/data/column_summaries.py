@@ -29,7 +29,7 @@ from sparsefield.errors import DataError
 SAMPLED_VALUES = 2**16
 """Number of distinct numbers of a column that are kept to find its levels."""
 
-LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e60, 1e-60
+LARGEST_WEIGHT, SMALLEST_WEIGHT = 1e30, 1e-30
 """Bounds of the largest weight of a row: the optimizer multiplies and divides squares of sums of weights."""
 
 Weight = np.ndarray | None

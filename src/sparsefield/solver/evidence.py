@@ -131,7 +131,7 @@ def edge_scores(
     tested : numbers of the features that are tested
     l2 : added to the curvature of the weights, not to their gradients; at least `MIN_RIDGE` is
     """
-    layout, n_biases, ridge = field.layout, field.layout.n_target_columns, max(l2, MIN_RIDGE)
+    layout, n_biases = field.layout, field.layout.n_target_columns
     design, weights = make_designs(field.graphs[0], int(layout.widths[0])), field.theta[n_biases:]
     (hessians,) = rows.sum(sum_curvature, field, [design])
     place, scores, projections = np.full(len(weights), -1), np.zeros(len(tested)), []
@@ -139,7 +139,9 @@ def edge_scores(
     for parameter, hessian in split_hessians(design, hessians):
         feature = parameter - n_biases
         is_weight, projection = feature >= 0, np.zeros(hessian.shape)
-        ridges = np.where(is_weight, ridge, BIAS_RIDGE * hessian.diagonal().max(initial=1.0))
+        largest = hessian.diagonal().max(initial=1.0)
+        ridge = max(l2, MIN_RIDGE, 1e-12 * largest)  # of weights of rows near 1e30, so that there is an inverse
+        ridges = np.where(is_weight, ridge, BIAS_RIDGE * largest)
         inverse = np.linalg.inv(hessian + np.diag(ridges))
         edge, places = (np.where(is_weight, numbers[np.maximum(feature, 0)], -1) for numbers in (edges, place))
         for _, own in split_groups(edge):
