@@ -11,7 +11,7 @@ import pytest
 from scipy.special import expit
 
 from sparsefield import MarkovField
-from sparsefield.analysis.metrics import ColumnEvaluation, calibration_error, pool_gains, shows_dependence
+from sparsefield.analysis.metrics import ColumnEvaluation, Gain, calibration_error, pool_gains, shows_dependence
 from sparsefield.analysis.predictability import score_rows
 
 
@@ -31,8 +31,8 @@ def asked():
 
 def column_with(cells: int, gain: float, deviation: float) -> ColumnEvaluation:
     """Scores of a nominal column whose cells have a mean gain with a standard deviation."""
-    means = [1.0, 1.0, 1.0 - gain, 1.0, 0.0, 0.0, 0.0, gain, gain**2 + deviation**2]
-    return ColumnEvaluation("x", "nominal", cells, cells * np.array(means))
+    found = Gain(gain, deviation / math.sqrt(cells))
+    return ColumnEvaluation("x", "nominal", cells, float(cells), 1.0 - gain, 1.0, 0.0, 0.0, found)
 
 
 def test_scores_are_means_over_known_cells(asked) -> None:
@@ -106,7 +106,7 @@ def test_pooled_gains_are_those_of_all_cells() -> None:
     every = np.concatenate(parts)
     found = pool_gains(scores)
     assert found.value == pytest.approx(every.mean())
-    assert found.error == pytest.approx(every.std() / np.sqrt(len(every)))
+    assert found.error == pytest.approx(np.sqrt(sum(len(one) * one.var() for one in parts)) / len(every))
     whole = ColumnEvaluation.join(scores).gain
     assert (whole.value, whole.error) == pytest.approx((found.value, found.error))
     assert np.isnan(pool_gains([]).value)

@@ -153,8 +153,22 @@ class ColumnEvaluation:
     """The column, for linked tables ``"table.column"``."""
     kind: Kind
     cells: int
-    sums: Array
-    """(9,): weighted sums over cells, see `sum_cells`; those of several folds or columns add up."""
+    weight: float
+    """Sum of the weights of the cells."""
+    loss: float
+    """Mean negative natural log of the probability of the true value; for numbers with more values than levels of its
+    density per standard deviation, as in `MarkovField.score`."""
+    baseline_loss: float
+    """The loss of the baseline."""
+    error: float
+    """Share of wrong states of a nominal column, mean distance of the median and the true state in states of an ordinal
+    one, and root mean squared error of the mean of a numeric one, in its own units."""
+    baseline_error: float
+    """The error of the baseline."""
+    gain: Gain
+    """Decrease of the mean loss from the baseline to the field."""
+    coverage: float = math.nan
+    """Share of the numbers that are in the central interval with a probability of 90%; NaN for other kinds."""
     calibration: Array | None = None
     """`calibration_sums` of the probabilities of states; None for numbers."""
     scale: float = 1.0
@@ -162,64 +176,42 @@ class ColumnEvaluation:
     unit: str = ""
     """Unit of the errors: "days" for dates, times and durations."""
 
-    @property
-    def weight(self) -> float:
-        """Sum of the weights of the cells."""
-        return float(self.sums[0])
-
-    @property
-    def loss(self) -> float:
-        """Mean negative natural log of the probability of the true value; for numbers with more values than levels of
-        its density per standard deviation, as in `MarkovField.score`."""
-        return self._mean(2)
-
-    @property
-    def baseline_loss(self) -> float:
-        """The loss of the baseline."""
-        return self._mean(3)
-
-    @property
-    def error(self) -> float:
-        """Share of wrong states of a nominal column, mean distance of the median and the true state in states of an
-        ordinal one, and root mean squared error of the mean of a numeric one, in its own units."""
-        return self._mean(4) ** self._power
-
-    @property
-    def baseline_error(self) -> float:
-        """The error of the baseline."""
-        return self._mean(5) ** self._power
-
-    @property
-    def coverage(self) -> float:
-        """Share of the numbers that are in the central interval with a probability of 90%; NaN for other kinds."""
-        return self._mean(6) if self.kind == "numeric" else math.nan
-
-    @property
-    def gain(self) -> Gain:
-        """Decrease of the mean loss from the baseline to the field, and its standard error.
+    @classmethod
+    def of(
+        cls, name: str, kind: Kind, logs: Sequence[Array], errors: Sequence[Array], weights: Array | None, **more: Any
+    ) -> ColumnEvaluation:
+        """Return the scores from log-likelihoods and errors, (cells,) each, of the field and of the baseline.
 
         The number of cells counts as Kish's effective one, (sum w)^2 / sum w^2.
         """
-        mean = self._mean(7)
-        variance = max(self._mean(8) - mean**2, 0.0)
-        return Gain(mean, math.sqrt(variance * self.sums[1]) / self.weight if self.weight else math.nan)
-
-    @property
-    def _power(self) -> float:
-        return 0.5 if self.kind == "numeric" else 1.0
-
-    def _mean(self, k: int) -> float:
-        return float(self.sums[k] / self.sums[0]) if self.sums[0] else math.nan
+        weights, gains = np.ones(len(logs[0])) if weights is None else weights, logs[0] - logs[1]
+        means = [float(np.average(part, weights=weights)) for part in (*logs, *errors, gains, np.square(gains))]
+        error = math.sqrt(max(means[5] - means[4] ** 2, 0.0) * np.square(weights).sum()) / weights.sum()
+        roots = [value ** (0.5 if kind == "numeric" else 1.0) for value in means[2:4]]
+        return cls(
+            name, kind, len(gains), float(weights.sum()), -means[0], -means[1], *roots, Gain(means[4], error), **more
+        )
 
     @classmethod
     def join(cls, parts: Sequence[ColumnEvaluation]) -> ColumnEvaluation:
-        """Return the scores over the cells of several folds of one column."""
+        """Return the scores over the cells of several folds of one column, or of several columns."""
+        weights = np.array([part.weight for part in parts])
+        shares, power = weights / weights.sum(), 2.0 if parts[0].kind == "numeric" else 1.0
+
+        def mean(name: str, power: float = 1.0) -> float:
+            values = np.array([getattr(part, name) for part in parts])
+            return float((shares @ values**power) ** (1.0 / power))
+
         curves = [part.calibration for part in parts if part.calibration is not None]
+        error = math.sqrt(sum((share * part.gain.error) ** 2 for share, part in zip(shares, parts, strict=True)))
         return replace(
             parts[0],
             cells=sum(part.cells for part in parts),
-            sums=np.sum([part.sums for part in parts], axis=0),
+            weight=float(weights.sum()),
+            gain=Gain(float(shares @ [part.gain.value for part in parts]), error),
             calibration=np.sum(curves, axis=0) if curves else None,
+            **{name: mean(name) for name in ("loss", "baseline_loss", "coverage")},
+            **{name: mean(name, power) for name in ("error", "baseline_error")},
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -228,25 +220,6 @@ class ColumnEvaluation:
         off = math.nan if self.calibration is None else calibration_error(self.calibration)
         derived = {"calibration_error": off, "gain": self.gain.value, "gain_error": self.gain.error}
         return {name: getattr(self, name) for name in names} | derived
-
-
-def sum_cells(
-    logs: Sequence[Array], errors: Sequence[Array], weights: Array | None = None, inside: Array | float = 0.0
-) -> Array:
-    """Return the sums over cells that scores are made of, each times the weights of the cells.
-
-    They are of 1, of the weight, of both losses and both errors, of ``inside``, of the gain, and of its square.
-
-    Parameters
-    ----------
-    logs : log-likelihoods of the field and of the baseline, (cells,) each
-    errors : errors of both
-    weights : (cells,)
-    inside : (cells,), whether a number is in its interval
-    """
-    weights, gains = np.ones(len(logs[0])) if weights is None else weights, logs[0] - logs[1]
-    values = (1.0, weights, -logs[0], -logs[1], *errors, inside, gains, np.square(gains))
-    return np.array([np.sum(weights * value) for value in values])
 
 
 def pool_gains(scores: Sequence[ColumnEvaluation]) -> Gain:
@@ -281,9 +254,10 @@ def evaluate_states(name: str, kind: Kind, predictions: CellPredictions, baselin
     """Return the scores of the held-out cells of a nominal or ordinal column; there must be some."""
     both, weights = (predictions, baseline), predictions.sample_weight
     errors = [_state_errors(part, ordered=kind == "ordinal") for part in both]
-    sums = sum_cells([part.log_probabilities for part in both], errors, weights)
     curve = calibration_sums(predictions.probabilities, predictions.truth, weights)
-    return ColumnEvaluation(name, kind, len(predictions.truth), sums, curve)
+    return ColumnEvaluation.of(
+        name, kind, [part.log_probabilities for part in both], errors, weights, calibration=curve
+    )
 
 
 def _state_errors(predictions: CellPredictions, *, ordered: bool) -> Array:
@@ -322,7 +296,6 @@ def evaluate_numbers(
     shares = probabilities[np.arange(len(codes)), places], np.asarray(variable.frequencies)[places]
     logs = [np.log(np.maximum(share, TINY)) - variable.log_widths[codes] for share in shares]
     errors = [np.square(each - truth) for each in (mean, visible_mean)]
-    sums = sum_cells(logs, errors, sample_weight, (truth >= low) & (truth <= high))
-    return ColumnEvaluation(
-        name, "numeric", len(codes), sums, scale=scale, unit="days" if family_of(variable.dtype) else ""
-    )
+    inside = float(np.average((truth >= low) & (truth <= high), weights=sample_weight))
+    unit = "days" if family_of(variable.dtype) else ""
+    return ColumnEvaluation.of(name, "numeric", logs, errors, sample_weight, coverage=inside, scale=scale, unit=unit)

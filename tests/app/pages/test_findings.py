@@ -209,8 +209,7 @@ def test_a_gain_within_its_error_is_no_gain() -> None:
 
 
 def column(name: str, gain: float, deviation: float) -> ColumnEvaluation:
-    means = [1.0, 1.0, 1.0 - gain, 1.0, 0.2, 0.3, 0.0, gain, gain**2 + deviation**2]
-    return ColumnEvaluation(name, "nominal", 100, 100.0 * np.array(means))
+    return ColumnEvaluation(name, "nominal", 100, 100.0, 1.0 - gain, 1.0, 0.2, 0.3, Gain(gain, 0.1 * deviation))
 
 
 def test_columns_are_counted_by_their_gains_and_the_one_that_spoils_all_is_named() -> None:
