@@ -116,7 +116,7 @@ def test_fit_writes_a_model_and_says_what_was_learned(run, csv: Path, tmp_path: 
     assert "column frequencies" in done.out
     assert done.out.endswith(f"Wrote {path}.\n")
     assert "Learning from 150 rows" in done.err
-    assert "l1=auto (" in run("info", path).out
+    assert " (auto, by heldout)" in run("info", path).out
     field = load(path)
     assert field.field_.schema.order == ("rain", "wet", "mood", "umbrella", "heat")
     assert [v.name for v in field.field_.schema.observed] == ["heat"]

@@ -39,7 +39,7 @@ DEFAULTS = {option.name: option.default for option in fields(FieldParameters)}
 OWN_PARAMETERS = ("latent", "observed", "templates")
 """Parameters that only some estimators have."""
 
-ALWAYS_SHOWN = ("induction", "objective", "l1", "l2")
+NOT_SHOWN = ("l1", "templates", "latent", "observed")
 
 
 @opt.expanded
@@ -94,7 +94,10 @@ def _describe_model(model: OpenModel, params: Mapping[str, Any], edges: int, var
         )
     if learned:
         yield sentence
-        yield f"Options: {_options(field, params)}."
+        how = f" (auto, by {record.criterion})" if params["l1"] == "auto" else ""
+        changed = {name: value for name, value in params.items() if "__" not in name and value != DEFAULTS.get(name)}
+        others = [f", {name}={as_expression(value)}" for name, value in changed.items() if name not in NOT_SHOWN]
+        yield f"Options: l1={record.l1:.4g}{how}{''.join(others)}."
     if variables:
         yield "\nVariables:"
         named = [
@@ -159,17 +162,6 @@ def model_content(estimator: str, field: Field, params: Mapping[str, Any]) -> di
 def plain_option(value: Any) -> Any:
     """Return an option as JSON has it, or as an expression of Python."""
     return value if value is None or isinstance(value, (bool, int, float, str)) else as_expression(value)
-
-
-def _options(field: Field, params: Mapping[str, Any]) -> str:
-    shown = {name: value for name, value in params.items() if "__" not in name}
-    if shown.get("templates") is not None:
-        shown["templates"] = [template.label for template in field.layout.templates]
-    if shown["l1"] == "auto":
-        shown["l1"] = f"auto ({field.record.l1:.4g}, by {field.record.criterion})"
-    texts = {name: value if isinstance(value, str) else as_expression(value) for name, value in shown.items()}
-    changed = (name for name, value in shown.items() if name in ALWAYS_SHOWN or value != DEFAULTS.get(name))
-    return ", ".join(f"{name}={texts[name]}" for name in changed)
 
 
 # -- tables ----------------------------------------------------------------------------------------------------------

@@ -153,12 +153,12 @@ def features_by_edge(network: Network, most: int | None = None) -> list[list[Fea
         order = np.concatenate([holding, np.setdiff1d(order, holding)])
     found, seen = [], set[int]()
     for edge in order.tolist():
+        if len(found) == most:
+            break
         numbers = [k for k in network.feature_numbers(edge) if k not in seen]
         seen.update(numbers)
         if numbers:
             found.append(sorted(name_features(network.field, numbers), key=lambda feature: not is_linear(feature)))
-        if len(found) == most:
-            break
     return found
 
 
