@@ -229,10 +229,12 @@ def sum_beliefs(part: EvaluatedBlock, layout: Layout) -> tuple[np.ndarray, np.nd
 def sum_products(part: EvaluatedBlock, layout: Layout, conjunctions: np.ndarray) -> np.ndarray:
     """Return weighted sums of products of columns and of their squares (conjunctions, 2); 0 for other tables."""
     total = np.zeros((len(conjunctions), 2))
-    for k in np.flatnonzero(layout.table_of_column[conjunctions[:, 0]] == part.table):
-        columns = conjunctions[k][conjunctions[k] >= 0] - layout.column_starts[part.table]
-        product = part.block.beliefs[columns].prod(axis=0)
-        total[k] = part.block.weight @ product, part.block.weight @ np.square(product)
+    own = np.flatnonzero(layout.table_of_column[conjunctions[:, 0]] == part.table)
+    columns = np.where(conjunctions[own] >= 0, conjunctions[own] - layout.column_starts[part.table], -1)
+    beliefs = np.concatenate([part.block.beliefs, np.ones((1, part.block.n_rows))])  # the last row stands for no column
+    for some in np.array_split(np.arange(len(own)), len(own) // 64 + 1):
+        products = beliefs[columns[some]].prod(axis=1)
+        total[own[some]] = np.column_stack([products @ part.block.weight, np.square(products) @ part.block.weight])
     return total
 
 
