@@ -20,9 +20,6 @@ MAX_BELIEF_CHANGE, MAX_IMPUTATIONS = 1e-3, 30
 SHARE_OF_FINAL = float(np.sqrt(EM_ROUNDS / (EM_ROUNDS + FINAL_FACTOR)))
 """The optimum of the final objective differs from the averages by the noise of both; this is the share of its own."""
 
-MAX_EM_ROUNDS = 200
-"""Rounds at most, after which the Monte Carlo error is reported as it is."""
-
 Advance = Callable[[int | None], None]
 """Takes at most so many steps of the optimizer, or with None goes on to the optimum."""
 
@@ -125,7 +122,7 @@ class MonteCarloEM(MissingCells):
         self.restart()
 
     def restart(self) -> None:
-        self.is_final, self.error, self._rounds = False, float("nan"), 0
+        self.is_final, self.error = False, float("nan")
 
     def begin(self, theta: np.ndarray, *, warm: bool) -> None:
         self._draw(theta, self._copies)
@@ -144,26 +141,19 @@ class MonteCarloEM(MissingCells):
                 advance(STEPS_PER_ROUND)
                 self.refresh()
             return
-        working_set, last_drift = self._working_set, np.inf
-        while True:
+        working_set, final = self._working_set, False
+        while not final:
             window: list[np.ndarray] = []
             while len(window) < EM_ROUNDS:
                 if window:
                     self.refresh()
                 advance(STEPS_PER_ROUND)
                 window.append(working_set.theta)
-            self._rounds += EM_ROUNDS
-            drift = self._drift(window)
-            # Weights are on their way while the halves of a window come closer.
-            if self._rounds < MAX_EM_ROUNDS and self._options.max_error < drift < 0.4 * last_drift:
-                last_drift = drift
-                continue
             # The final objective is a better round: it may be as far from the averages as they are from each other.
             self._average = np.mean(window, axis=0)
             self._draw(self._average, FINAL_FACTOR * self._copies)
             working_set.move_to(self._average)
-            if not (SHARE_OF_FINAL * self._next_step() > self._options.max_error and self._raise_copies()):
-                break
+            final = SHARE_OF_FINAL * self._next_step() <= self._options.max_error or not self._raise_copies()
         self.is_final, self._value_at_average = True, working_set.point.value
 
     def accept(self) -> bool:
@@ -197,7 +187,7 @@ class MonteCarloEM(MissingCells):
 
     def _raise_copies(self) -> bool:
         """Double the number of completions; return False where it would be too large."""
-        raised = self._rounds < MAX_EM_ROUNDS and 2 * FINAL_FACTOR * self._copies <= self._options.max_copies
+        raised = 2 * FINAL_FACTOR * self._copies <= self._options.max_copies
         self._copies *= 2 if raised else 1
         return raised
 
@@ -211,16 +201,6 @@ class MonteCarloEM(MissingCells):
         used = (working_set.point.coordinates != 0.0) | (slope != 0.0)
         steps = np.square(slope) / np.maximum(working_set.curvature(), np.finfo(float).tiny)
         return float(np.sqrt(np.mean(steps[used]))) if used.any() else 0.0
-
-    def _drift(self, window: list[np.ndarray]) -> float:
-        """Return the distance between the means of the halves of the window, in standard errors (root mean square)."""
-        half, working_set = EM_ROUNDS // 2, self._working_set
-        early, late = np.mean(window[:half], axis=0), np.mean(window[half:], axis=0)
-        used = (early != 0.0) | (late != 0.0)
-        if not used.any():
-            return 0.0
-        difference = working_set.coordinates_of(late) - working_set.coordinates_of(early)
-        return float(np.sqrt(np.mean((np.square(difference) * working_set.curvature())[used])))
 
 
 def treat_missing(
