@@ -363,6 +363,6 @@ def _selected_start(estimator: FieldEstimator, dataset: Dataset, selection: Path
     There are none unless the objective is convex and its optimum is certified: the result would depend on them.
     """
     certified = estimator.resolve("objective").is_pseudo_likelihood and estimator.resolve("solver").certify
-    if dataset.has_missing or not certified:
+    if not certified or (dataset.has_missing and not isinstance(estimator.resolve("missing"), EM)):
         return None
     return WarmStart.from_field(selection.path[selection.selected].field)

@@ -56,6 +56,7 @@ def edge_evidence(state: State, *, thorough: bool) -> EdgeEvidence | None:
     single = len(layout.schemas) == 1 and not (layout.neighbor_views or layout.has_latent)
     if not (single and problem.has_wald_statistics) or isinstance(state.missing, ClampedBeliefs):
         return None
+    state.missing.draw_few()  # variances count differences between completions: fewer of them are as good
     active = working_set.active
     features, n_biases = working_set.features[active], working_set.n_biases
     weights, n_rows = working_set.theta[n_biases:][active], int(count_rows(problem.source.rows, 1)[0])
