@@ -129,7 +129,8 @@ def optimize(state: State, phase: str, steps: int | None = None, exact: bool = T
 
     if steps is None:
         state.missing.alternate(advance, exact=exact)
-    advance(steps)
+    else:
+        advance(steps)
 
 
 def induction_is_over(state: State, rule: InductionRule, before: int, added: int, useful: float) -> bool:

@@ -58,7 +58,8 @@ class MissingCells:
         return False
 
     def alternate(self, advance: Advance, *, exact: bool) -> None:
-        """Alternate steps of the optimizer and replacements: a few times, or until both have converged."""
+        """Go on to the optimum, and replace cells in between: a few times, or until they do not change any more."""
+        advance(None)
 
     def accept(self) -> bool:
         """Return whether the optimum is exact enough; otherwise cells have been replaced, and more rounds follow."""
@@ -100,7 +101,8 @@ class ClampedBeliefs(MissingCells):
         for _ in range(MAX_IMPUTATIONS if exact else ROUGH_ROUNDS):
             advance(None if exact else STEPS_PER_ROUND)
             if not self.refresh():
-                return
+                break
+        advance(None)
 
     def _impute(self, theta: np.ndarray) -> float:
         problem: Any = self._working_set.problem
@@ -137,14 +139,13 @@ class MonteCarloEM(MissingCells):
         return not self.is_final
 
     def alternate(self, advance: Advance, *, exact: bool) -> None:
-        if self.is_final:
-            return
-        if self._on_path or not exact:
+        working_set, final = self._working_set, self.is_final
+        if not final and (self._on_path or not exact):
             for _ in range(1 if self._on_path else ROUGH_ROUNDS):
                 advance(STEPS_PER_ROUND)
                 self.refresh()
+            advance(STEPS_PER_ROUND if self._on_path else None)
             return
-        working_set, final = self._working_set, False
         while not final:
             window: list[np.ndarray] = []
             while len(window) < EM_ROUNDS:
@@ -157,7 +158,8 @@ class MonteCarloEM(MissingCells):
             self._draw(self._average, FINAL_FACTOR * self._copies)
             working_set.move_to(self._average)
             final = SHARE_OF_FINAL * self._next_step() <= self._options.max_error or not self._raise_copies()
-        self.is_final, self._value_at_average = True, working_set.point.value
+            self.is_final, self._value_at_average = final, working_set.point.value
+        advance(None)
 
     def accept(self) -> bool:
         if not self.is_final:
