@@ -15,7 +15,7 @@ from sparsefield import config
 from sparsefield.compute import Engine
 from sparsefield.data import Layout, SparseBlock
 from sparsefield.data.memory import machine_memory
-from sparsefield.induction.candidates import Proposals, best_proposals, concatenate_proposals
+from sparsefield.induction.candidates import Proposals, best_proposals, concatenate_proposals, contains
 from sparsefield.kernels.algorithm1 import place_rows, score_pairs
 from sparsefield.kernels.sparse_conditionals import BELIEF, residuals
 from sparsefield.objectives.sparse_evaluator import Entries, SparseGradientFactors
@@ -28,13 +28,6 @@ MANY_PAIRS = 1_000_000
 
 TILES = 64
 """Number of runs of columns, of about equal work, that are divided among threads."""
-
-
-class KnownPairs(NamedTuple):
-    """Pairs (a, b), a < b, that are already in the working set, sorted by a."""
-
-    offsets: np.ndarray
-    b: np.ndarray
 
 
 class ColumnBounds(NamedTuple):
@@ -70,12 +63,12 @@ def score_sparse_pairs(
     column, bounds = _order_columns(factors, layout, min_gradient)
     if not len(column):
         return concatenate_proposals([])
-    pairs, found = _known(known, layout.n_columns, column), []
+    found = []
     for first, second in _rounds(factors, bounds):
         members = np.r_[first] if first == second else np.r_[first, second]
         own = ColumnBounds(*(trait[members] for trait in bounds))
         width = first.stop - first.start
-        found.append(_score_round(factors, threshold, min_gradient, column[members], own, width, pairs, limit))
+        found.append(_score_round(factors, threshold, min_gradient, column[members], own, width, known, limit))
     proposals = concatenate_proposals(found)
     if limit is not None:
         return best_proposals(proposals, limit)
@@ -111,15 +104,14 @@ def _score_round(
     number = np.full(len(factors.on_weight), -1, dtype=np.int32)
     number[column] = np.arange(len(column))
     on, errors = gather_rows(factors, threshold, number, unit)
-    known_pairs = _by_first(number[known], len(column))
 
     def score(tile: tuple[int, int]) -> Proposals:
-        found: Any = score_pairs(*tile, lowest, on, errors, bounds, known_pairs, unit, float(min_gradient))  # pyright: ignore
+        found: Any = score_pairs(*tile, lowest, on, errors, bounds, unit, float(min_gradient))  # pyright: ignore
         a, b, sums = (values[: found[3]] for values in found[:3])
         gradient = sums * unit + bounds.on_weight[a] * bounds.baseline[b] + bounds.on_weight[b] * bounds.baseline[a]
-        beyond = np.flatnonzero(np.abs(gradient) > min_gradient)
-        pairs = np.sort(np.column_stack([column[a[beyond]], column[b[beyond]]]), axis=1)
-        return Proposals(pairs, gradient[beyond], np.abs(gradient[beyond]))
+        pairs = np.sort(np.column_stack([column[a], column[b]]), axis=1)
+        new = (np.abs(gradient) > min_gradient) & ~contains(known, factors.layout.keys(pairs))
+        return Proposals(pairs[new], gradient[new], np.abs(gradient[new]))
 
     parts, held = [], 0
     for proposals in factors.engine.stream(score, _tiles(on, errors, width)):
@@ -229,21 +221,6 @@ def _order_columns(
     column = candidates[np.argsort(-score_bound_col[candidates], kind="stable")]
     owner = layout.schemas[0].variable_of_column[column]
     return column, ColumnBounds.of(on_weight[column], total, baseline[column], owner)
-
-
-def _known(keys: np.ndarray, n_columns: int, column: np.ndarray) -> np.ndarray:
-    """Return the pairs (pairs, 2) with given keys whose columns are not left out."""
-    pairs = np.column_stack(np.divmod(keys, np.int64(max(n_columns, 1))))
-    kept = np.zeros(n_columns, dtype=bool)
-    kept[column] = True
-    return pairs[kept[pairs].all(axis=1)]
-
-
-def _by_first(pairs: np.ndarray, size: int) -> KnownPairs:
-    """Sort pairs by their smaller number; pairs with a column without a number (-1) are left out."""
-    pairs = np.sort(pairs[(pairs >= 0).all(axis=1)], axis=1)
-    pairs = pairs[np.argsort(pairs[:, 0], kind="stable")]
-    return KnownPairs(np.searchsorted(pairs[:, 0], np.arange(size + 1)), pairs[:, 1].astype(np.int32))
 
 
 def _tiles(on: Entries, errors: Entries, width: int) -> list[tuple[int, int]]:

@@ -13,9 +13,6 @@ from sparsefield.kernels.elementary import prefetch
 PREFETCH_OFFSETS, PREFETCH_ENTRIES = 16, 8
 """Rows ahead whose offsets, and whose entries, are prefetched: rows are scattered in memory, and latency dominates."""
 
-KNOWN = np.int64(-(2**63))
-"""Marks the sum of a pair that is already in the field; no sum comes near this value."""
-
 MARGIN = 1e-9
 """Relative rounding error that a gradient, computed from some of the rows, may have."""
 
@@ -116,13 +113,13 @@ def _add_entries(rows, factors, offsets, columns, entries, least, scores, touche
 
 
 @njit(nogil=True, cache=True)
-def score_pairs(first, last, lowest, on, errors, traits, known, unit, cut):
+def score_pairs(first, last, lowest, on, errors, traits, unit, cut):
     """Find the pairs (a, b) with first <= a < last, a < b and lowest <= b whose gradient exceeds ``cut``.
 
-    Pairs that are already in the field are left out; pairs so close to the cut that rounding decides are included. The
-    gradient of a pair is the sum of the errors of b where a is on and of the errors of a where b is on. It has two
-    parts: errors minus baseline, summed over the rows in which both have entries, and
-    on_weight_a x baseline_b + on_weight_b x baseline_a, which is at most score_bound_row_a x score_bound_col_b.
+    Pairs so close to the cut that rounding decides are included. The gradient of a pair is the sum of the errors of b
+    where a is on and of the errors of a where b is on. It has two parts: errors minus baseline, summed over the rows in
+    which both have entries, and on_weight_a x baseline_b + on_weight_b x baseline_a, which is at most score_bound_row_a
+    x score_bound_col_b.
 
     Parameters
     ----------
@@ -131,7 +128,6 @@ def score_pairs(first, last, lowest, on, errors, traits, known, unit, cut):
     traits : for each column: on_weight, the weight of the rows in which it is on; baseline, its baseline belief, 0 for
         columns that are not predicted; owner, its variable; score_bound_row and score_bound_col. Columns are sorted by
         descending score_bound_col.
-    known : pairs that are already in the field: offsets by a, and b
 
     Returns
     -------
@@ -143,7 +139,6 @@ def score_pairs(first, last, lowest, on, errors, traits, known, unit, cut):
     starts, rows, by_column = errors.column_offsets, errors.rows, errors.column_entries
     on_weight, baseline, owner = traits.on_weight, traits.baseline, traits.owner
     bound_row, bound_col = traits.score_bound_row, traits.score_bound_col
-    known_offsets, known_b = known.offsets, known.b
     width = baseline.shape[0]
     scores, touched = np.zeros(width, dtype=np.int64), np.empty(width // DENSE_SCAN + 1, dtype=np.int32)
     capacity, count = 1024, 0
@@ -157,9 +152,6 @@ def score_pairs(first, last, lowest, on, errors, traits, known, unit, cut):
         found = _add_entries(rows_on, entries[:0], offsets, columns, entries, low, scores, touched, 0)
         own_errors = by_column[starts[a] : starts[a + 1]]
         found = _add_entries(rows_with_error, own_errors, on_offsets, on_columns, entries, low, scores, touched, found)
-        for k in range(known_offsets[a], known_offsets[a + 1]):
-            if known_b[k] >= low:
-                scores[known_b[k]] = KNOWN
         if count + width > capacity:
             capacity = 2 * (count + width)
             out_a, out_b, sums = _grow(out_a, capacity), _grow(out_b, capacity), _grow(sums, capacity)
@@ -171,7 +163,7 @@ def score_pairs(first, last, lowest, on, errors, traits, known, unit, cut):
             score = scores[b]
             h = score * unit + on_weight[a] * baseline[b] + on_weight[b] * baseline[a]
             scores[b] = 0
-            if abs(h) > least and owner[a] != owner[b] and score != KNOWN:
+            if abs(h) > least and owner[a] != owner[b]:
                 out_a[count], out_b[count], sums[count] = a, b, score
                 count += 1
             b += 1
@@ -184,12 +176,9 @@ def score_pairs(first, last, lowest, on, errors, traits, known, unit, cut):
             scores[b] = 0
             if abs(score * unit) > enough and score != 0:
                 h = score * unit + on_weight[a] * baseline[b] + on_weight[b] * baseline[a]
-                if abs(h) > least and owner[a] != owner[b] and score != KNOWN:
+                if abs(h) > least and owner[a] != owner[b]:
                     out_a[count], out_b[count], sums[count] = a, b, score
                     count += 1
-        for k in range(known_offsets[a], known_offsets[a + 1]):
-            if known_b[k] >= low:
-                scores[known_b[k]] = 0
     return out_a, out_b, sums, count
 
 

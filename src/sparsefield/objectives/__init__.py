@@ -11,7 +11,6 @@ from sparsefield.objectives.likelihood_evaluator import (
 )
 from sparsefield.objectives.objective import Objective, Problem
 from sparsefield.objectives.pseudo_likelihood import (
-    CovariateEvaluator,
     CovariateGradientFactors,
     LatentEvaluator,
     PseudoLikelihood,
@@ -31,7 +30,6 @@ __all__ = [
     "BetheLikelihood",
     "CellObjective",
     "ContrastiveDivergence",
-    "CovariateEvaluator",
     "CovariateGradientFactors",
     "DenseEvaluator",
     "ExactGradients",

@@ -127,7 +127,7 @@ class MonteCarloEM(MissingCells):
         self.restart()
 
     def restart(self) -> None:
-        self.is_final, self.error = False, float("nan")
+        self.is_final, self.error, self._last_error = False, float("nan"), np.inf
 
     def begin(self, theta: np.ndarray, *, warm: bool) -> None:
         self._draw(theta, self._copies)
@@ -157,7 +157,8 @@ class MonteCarloEM(MissingCells):
             self._average = np.mean(window, axis=0)
             self._draw(self._average, FINAL_FACTOR * self._copies)
             working_set.move_to(self._average)
-            final = SHARE_OF_FINAL * self._next_step() <= self._options.max_error or not self._raise_copies()
+            step = SHARE_OF_FINAL * self._next_step()
+            final = step <= self._options.max_error or not self._may_improve(step)
             self.is_final, self._value_at_average = final, working_set.point.value
         advance(None)
 
@@ -172,7 +173,7 @@ class MonteCarloEM(MissingCells):
         used = max(int(((theta != 0.0) | (average != 0.0)).sum()), 1)
         distance = np.sqrt(2.0 * max(self._value_at_average - self._working_set.point.value, 0.0) / used)
         self.error = SHARE_OF_FINAL * float(distance)
-        if self.error <= self._options.max_error or not self._raise_copies():
+        if self.error <= self._options.max_error or not self._may_improve(self.error):
             return True
         self.is_final = False
         self.refresh()
@@ -193,11 +194,13 @@ class MonteCarloEM(MissingCells):
         problem: Any = self._working_set.problem
         problem.source.draw(problem.weights_of_field(self._working_set.graphs, theta), copies, sweeps=1)
 
-    def _raise_copies(self) -> bool:
-        """Double the number of completions; return False where it would be too large."""
-        raised = 2 * FINAL_FACTOR * self._copies <= self._options.max_copies
-        self._copies *= 2 if raised else 1
-        return raised
+    def _may_improve(self, error: float) -> bool:
+        """Return whether further rounds may reduce the error: with twice the completions, or as the last ones did."""
+        improving, self._last_error = error < 0.5 * self._last_error, error
+        if 2 * FINAL_FACTOR * self._copies <= self._options.max_copies:
+            self._copies *= 2
+            return True
+        return improving
 
     def _next_step(self) -> float:
         """Return the length of a Newton step from the present weights, in standard errors, if weights were independent.
