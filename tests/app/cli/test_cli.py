@@ -279,7 +279,7 @@ def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:
 def test_info_says_what_is_in_a_model(run, model: Path) -> None:
     done = run("info", model)
     assert done.code == 0
-    words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Converged", "induction=cfi", "l1=2"]
+    words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Converged", "Options: l1=2"]
     words += [f"sparsefield {sparsefield.__version__}", "mood: ", "heat: observed; numeric; mean", "go together"]
     for word in words:
         assert word in done.out
