@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,8 @@ def test_numbers_beside_text_stay_and_binary_cells_are_refused(tmp_path: Path) -
     _make(tmp_path / "binary.sqlite", (1, "a"), (b"x", "b")).close()
     with pytest.raises(DataError, match="column 'a' has binary cells"):
         read_table(tmp_path / "binary.sqlite")
+
+
+def test_dates_are_dates(tmp_path: Path) -> None:
+    _make(tmp_path / "t.sqlite", ("2024-01-29", "1/2/2024"), (None, "2/1/2024")).close()
+    assert read_table(tmp_path / "t.sqlite").rows() == [(date(2024, 1, 29), "1/2/2024"), (None, "2/1/2024")]

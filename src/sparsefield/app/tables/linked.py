@@ -18,7 +18,7 @@ import polars as pl
 from sparsefield.app.tables.codebook import inspect
 from sparsefield.app.tables.file_format import list_first
 from sparsefield.app.tables.read import read_table
-from sparsefield.app.tables.values import as_polars, as_whole
+from sparsefield.app.tables.values import as_polars, as_whole, read_dates
 from sparsefield.data.frames import as_source
 from sparsefield.data.links import ForeignKey, Link
 from sparsefield.data.relational import Relational
@@ -106,7 +106,7 @@ class Database:
             dtype = pl.String if str in types else pl.Float64 if float in types else None
             texts = [None if cell is None else str(cell) for cell in values] if str in types else values
             columns.append(pl.Series(name, texts, dtype=dtype, strict=False))
-        return pl.DataFrame(columns)
+        return read_dates(pl.DataFrame(columns))[0]  # SQLite has no type for dates
 
 
 def is_database(path: Path) -> bool:
