@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from sparsefield.app.tables.file_format import FileFormat
+from sparsefield.app.tables.file_format import FileFormat, Source, source_of
 from sparsefield.app.tables.read import read_source, read_table
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, ModelFileError
 
 
 def test_default_markers_are_missing_values_in_a_csv(tmp_path: Path) -> None:
@@ -66,3 +67,66 @@ def test_quotes_in_a_header_are_read_as_in_cells(tmp_path) -> None:
     for table in (source.table, source.cells):
         assert table.columns == ['say "yes"', "b"]
         assert table['say "yes"'].to_list() == ['a "b"', "c"]
+
+
+def test_options_of_other_kinds_of_files_are_refused_all_at_once(tmp_path: Path) -> None:
+    pl.DataFrame({"a": [1, 2]}).write_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(
+        DataError, match=r"remove --set read.separator and --set read.sheet: a file of the kind Parquet"
+    ):
+        read_table(tmp_path / "t.parquet", FileFormat(separator=";", sheet="x"))
+    with pytest.raises(DataError, match=r"remove --set read.sheet"):
+        read_table(tmp_path / "t.csv", FileFormat(sheet="x"))
+
+
+@pytest.mark.parametrize(("module", "name"), [("fastexcel", "t.xlsx"), ("pyreadstat", "t.sav")])
+def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> None:
+    if module == "fastexcel":
+        pl.DataFrame({"a": [1]}).write_excel(tmp_path / name)
+    else:
+        (tmp_path / name).write_bytes(b"$FL2@(#) SPSS DATA FILE")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(DataError, match=r"pip install 'sparsefield\[files\]'"):
+        read_table(tmp_path / name)
+
+
+SOURCE = Source(
+    "t.csv",
+    FileFormat(
+        ("-99",), separator=";", decimal=",", encoding="cp1252", dates="day-first", date_formats={"day": "%d.%m.%Y"}
+    ),
+    identifiers=("id",),
+    top_levels=3,
+)
+
+
+def test_a_record_comes_back_from_its_text() -> None:
+    assert source_of(SOURCE.as_text()) == SOURCE
+    assert source_of("") is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [('"t.csv"', "3"), ('"cp1252"', '"klingon"'), ('"separator":";"', '"separator":";;"'), ("}", "")],
+)
+def test_a_damaged_record_is_refused(before: str, after: str) -> None:
+    text = SOURCE.as_text()
+    assert before in text
+    with pytest.raises(ModelFileError, match="damaged record of how its table was read"):
+        source_of(text.replace(before, after))
+
+
+def test_options_that_are_given_now_win() -> None:
+    merged = SOURCE.format.updated(FileFormat(missing=("x",), encoding="utf-8"))
+    assert (merged.missing, merged.encoding, merged.separator, merged.dates) == (
+        ("-99", "x"),
+        "utf-8",
+        ";",
+        "day-first",
+    )
+
+
+def test_a_given_separator_does_not_clash_with_the_decimal_mark_of_the_fit() -> None:
+    merged = SOURCE.format.updated(FileFormat(separator=","))
+    assert (merged.separator, merged.decimal) == (",", None)
