@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from benchmarks.command_line import Json, Row, Seed, choose_parts, print_rows
 from benchmarks.dependent_data import draw_factors, draw_texts
 from benchmarks.measure import Report
 from benchmarks.planted import draw_planted
+from benchmarks.scale import default_l1
 from sparsefield import MarkovField, Solver, contacts, sequence_weights
 from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import SyntheticField, make_potts
@@ -29,19 +31,20 @@ Array = np.ndarray[Any, np.dtype[Any]]
 PAIR_PENALTY, BIAS_PENALTY, CCMPRED_STEPS = 0.2, 0.01, 50
 """CCMpred's defaults: the L2 penalty of couplings is the first one times the number of positions less one."""
 
-CASES: dict[str, tuple[Callable[..., Any], float | str]] = {
+CASES: dict[str, tuple[Callable[..., Any], float | str | None]] = {
     "texts": (partial(draw_texts, 1058, 1670), 8.48),
     "texts, choice": (partial(draw_texts, 1058, 1670), "auto"),
     "factors": (partial(draw_factors, 1359, 1214), 16.0),
     "factors, small l1": (partial(draw_factors, 1359, 1214), 4.0),
-    "planted 10,000": (lambda seed: draw_planted(10_000, 20_000, seed=seed).matrix, 8.0),
-    "planted 20,000": (lambda seed: draw_planted(20_000, 100_000, seed=seed).matrix, 8.0),
+    "planted 10,000": (lambda seed: draw_planted(10_000, 20_000, seed=seed).matrix, None),
+    "planted 20,000": (lambda seed: draw_planted(20_000, 100_000, seed=seed).matrix, None),
     "potts 75": (lambda seed: make_potts(75, 3068, sweeps=20, seed=seed), 8.0),
+    "potts 150, 1,000 rows": (lambda seed: make_potts(150, 1000, sweeps=20, seed=seed), 1.0),
     "potts 150": (lambda seed: make_potts(150, 10_000, sweeps=20, seed=seed), 8.0),
 }
-"""Data by name, and l1."""
+"""Data by name, and l1; None is the default of `python -m benchmarks scale`."""
 
-SHORT_CASES: dict[str, tuple[Callable[..., Any], float | str]] = {
+SHORT_CASES: dict[str, tuple[Callable[..., Any], float | str | None]] = {
     "texts": (partial(draw_texts, 30, 100), 4.0),
     "potts": (lambda seed: make_potts(12, 300, sweeps=5, seed=seed), 4.0),
 }
@@ -68,11 +71,13 @@ def run_gpu(
     long : whether the CPU fits the largest cases, too
     """
     cases, rows = SHORT_CASES if short else CASES, list[Row]()
-    fit_field(draw_texts(40, 60, seed=seed), 4.0, device)  # compiles kernels, and loads the device's libraries
+    for engine, l1 in product((device, None), (4.0, "auto")):  # compiles kernels, and loads the device's libraries
+        fit_field(draw_texts(40, 60, seed=seed), l1, engine)
     for name in choose_parts(parts, cases):
         draw, l1 = cases[name]
         report(f"{name}: drawing")
         data: Any = draw(seed=seed)
+        l1 = default_l1(data) if l1 is None else l1
         made = data if isinstance(data, SyntheticField) else None
         X: Any = data if made is None else made.samples
         weight = None if made is None else sequence_weights(X)
@@ -91,7 +96,7 @@ def run_gpu(
             found = fit_ccmpred(X, weight, open_device(device))
             seconds = time.perf_counter() - started
             rows.append({"data": name, "method": "ccmpred", "seconds": seconds, "precision": precision_of(found, made)})
-    if device.startswith("cuda") and not short:
+    if device.startswith("cuda") and parts is None and not short:
         rows += _share_of_matrix_rate(device, seed)
     return rows
 

@@ -39,6 +39,7 @@ def device(request, monkeypatch) -> TorchEngine:
     monkeypatch.setattr(torch_evaluator, "MATRIX_SHARE", {"matrices": 0.0, "columns": 1.0}.get(request.param, 1.0))
     if request.param == "small tiles":
         monkeypatch.setattr(torch_evaluator, "TILE_NUMBERS", 30)
+        monkeypatch.setattr(torch_evaluator, "RUN", 2)
     return TorchEngine(open_device("torch"))
 
 

@@ -35,6 +35,9 @@ MATRIX_SHARE = 1 / 100
 """Share of all pairs that are arcs, above which two products of whole matrices are faster than products of single
 columns: 10,000 columns x 20,000 rows take 128 ms on an H200, and 128,000 arcs 15 ms."""
 
+RUN = 32
+"""Arcs of one target that are multiplied together: a row with thousands of them would hold up all others."""
+
 TILE_NUMBERS = 2**28
 """Numbers of a tile of the matrices that are computed at a time (2 GiB)."""
 
@@ -94,13 +97,27 @@ class DeviceArcs(Sequence[Adjacency]):
         self.weights = torch.zeros(size, dtype=torch.float64, device=device) if n > MATRIX_SHARE * size else None
 
     @cached_property
-    def pattern(self) -> Tensor:
-        """The arcs as a sparse matrix (states, columns) of zeros."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch calls its sparse matrices a beta version
-            layout, zeros = self._parts[0], self.source.new_zeros(len(self.source), dtype=import_torch().float64)
-            shape = layout.n_target_columns, layout.n_columns
-            return import_torch().sparse_csr_tensor(self.offsets, self.source, zeros, shape, check_invariants=False)
+    def runs(self) -> tuple[Tensor, list[int]]:
+        """The targets of runs of at most `RUN` arcs, (runs,), and the bounds of these runs, (runs + 1,)."""
+        torch, target = import_torch(), self.places // self._parts[0].n_columns
+        place = torch.arange(len(target), device=target.device) - self.offsets[target]
+        starts = torch.nonzero(place % RUN == 0)[:, 0]
+        return target[starts], [*starts.tolist(), len(target)]
+
+    def sampled(self, errors: Tensor, values: Tensor) -> Tensor:
+        """Return errors (states, rows) of the target x values (columns, rows) of the source of each arc, (arcs,)."""
+        torch, (targets, bounds) = import_torch(), self.runs
+        found, most = [errors.new_zeros(0)], max(TILE_NUMBERS // max(errors.shape[1], 1), 1)
+        for first in range(0, len(targets), most):
+            rows = targets[first : first + most]
+            part = slice(bounds[first], bounds[first + len(rows)])
+            offsets = send(np.array(bounds[first : first + len(rows) + 1]) - part.start, rows.device)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # torch calls its sparse matrices a beta version
+                zeros, shape = errors.new_zeros(part.stop - part.start), (len(rows), len(values))
+                wanted = torch.sparse_csr_tensor(offsets, self.source[part], zeros, shape, check_invariants=False)
+            found.append(torch.sparse.sampled_addmm(wanted, errors[rows], values.T, beta=0.0).values())
+        return torch.cat(found)
 
     @cached_property
     def bounds(self) -> np.ndarray:
@@ -305,15 +322,13 @@ class DeviceTable:
 
     def _gradient(self, arcs: DeviceArcs) -> Tensor:
         """Return the gradient (parameters,): errors x columns, summed over rows and over the arcs of a feature."""
-        torch, n, biases = self._torch, len(arcs.places), self.errors.sum(dim=1)
+        torch, biases = self._torch, self.errors.sum(dim=1)
         if arcs.weights is not None and self._products is None:
             self._products = self.errors @ self.values.T
         if self._products is not None:
             slopes = self._products.view(-1)[arcs.places]
-        elif n:
-            slopes = torch.sparse.sampled_addmm(arcs.pattern, self.errors, self.values.T, beta=0.0).values()
         else:
-            slopes = self._zeros(0)
+            slopes = arcs.sampled(self.errors, self.values)
         return torch.cat([biases, self.sum_arcs(arcs, slopes)])
 
     # -- scores of all candidates ------------------------------------------------------------------------------------
