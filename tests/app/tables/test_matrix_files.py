@@ -134,7 +134,7 @@ def test_parquet_that_is_no_matrix_is_refused_with_all_columns_and_the_row(folde
     with pytest.raises(DataError, match=r"1\.parquet.*'a' \(String\), 'e' \(Date\).*--id"):
         read_sparse(folder)
     TABLE.rename({"a": "z"}).write_parquet(folder / "1.parquet")
-    with pytest.raises(DataError, match=r"2\.pq: the columns differ from those of .*1\.parquet: only .*2\.pq has 'a'"):
+    with pytest.raises(DataError, match=r"2\.pq: the columns differ from those of .*1\.parquet, such as 'a'"):
         read_sparse(folder)
     (folder / "1.parquet").write_text("no Parquet")
     with pytest.raises(DataError, match=r"1\.parquet: "):

@@ -198,8 +198,8 @@ def test_keys_and_links_of_the_file_take_precedence_over_the_database(database: 
         ("color = 1\n" + NATION, "unknown key 'color'; known keys: templates, missing, missing_only, separator, "),
         ("", "the file has no data; it must have either"),
         (NATION + '[triples]\nfile = "x"\n', "the file has tables and triples"),
-        ("tables = 3\n", "tables = 3 must be a table"),
-        ("missing = [1]\n" + NATION, r"missing = \[1\] must be a list of strings"),
+        ("tables = 3\n", "tables = 3: Expected `object`, got `int`"),
+        ("missing = [1]\n" + NATION, r"missing = \[1\]: Expected `str`, got `int`"),
         (NATION + "key = 'name'\n", r"other\.toml: keys= names the column 'name' of table 'nation'"),
         (
             NATION + "[links.s]\ncolumn = 'rich'\nto = 'nation'\nby = 1\n",
@@ -209,7 +209,7 @@ def test_keys_and_links_of_the_file_take_precedence_over_the_database(database: 
             NATION + "[links]\ns = 'x'\n",
             r"\[links.s\] must be a section with the keys table, column, to for a foreign key, or table",
         ),
-        (NATION + "header = 'no'\n", r"\[tables.nation\]: header = 'no' must be true or false"),
+        (NATION + "header = 'no'\n", r"\[tables.nation\]: header = 'no': Expected `bool`, got `str`"),
         (
             NATION + "numeric = ['size']\n",
             r"\[tables.nation\]: numeric names the column 'size', which does not exist",
@@ -224,7 +224,7 @@ def test_keys_and_links_of_the_file_take_precedence_over_the_database(database: 
         ("[triples]\nfile = 'x.csv'\n[links.s]\ntable = 'a'\n", r"'links' cannot be used with \[triples\]"),
         ("database = 'x.db'\n[tables.nation]\nfile = 'x'\n", "unknown key 'file'; known keys: table, query, key"),
         ("database = 'x.db'\n[tables.n]\ntable = 'x'\nquery = 'SELECT 1'\n", "both 'table' and 'query': remove one"),
-        ("[triples]\nfile = 'x.csv'\npairs = 3\n", "pairs = 3 must be 'all' or 'mentioned'"),
+        ("[triples]\nfile = 'x.csv'\npairs = 3\n", "pairs = 3: Expected `str`, got `int`"),
     ],
 )
 def test_errors_in_the_file_are_named(folder: Path, text: str, words: str) -> None:

@@ -113,8 +113,8 @@ class ColumnEntry:
         Numbers of rows, of missing cells, and of distinct values.
     levels : tuple of LevelCount
         The most frequent levels, in their order if the column is ordinal; equally wide ranges if it is numeric.
-    low, high, median : str
-        The range and the median of numbers and dates; otherwise empty.
+    range : str
+        The limits and the median of numbers and dates; otherwise empty.
     findings : tuple of Finding
     left_out : str
         Why commands that learn leave the column out unless an option names it; empty if they do not.
@@ -127,9 +127,7 @@ class ColumnEntry:
     n_missing: int
     n_distinct: int
     levels: tuple[LevelCount, ...]
-    low: str
-    high: str
-    median: str
+    range: str
     findings: tuple[Finding, ...]
     left_out: str
 
@@ -160,8 +158,8 @@ class ColumnEntry:
 
     def describe_values(self) -> str:
         """Return the range of a number, or the levels with their shares."""
-        if self.kind == "numeric" and self.n_values:
-            return f"{self.low} to {self.high}, median {self.median}"
+        if self.range:
+            return self.range
         rest = self.n_distinct - len(self.levels)
         shown = [f"{level.label} {level.rows / self.n_values:.0%}" for level in self.levels]
         return ", ".join(shown) + (f", {rest:,} more" if rest > 0 else "")
@@ -235,15 +233,15 @@ class _Column:
             return f"{number}, more than {config.NUMERIC_STATES}" if self.kind == "numeric" else number
         return "text" if self.is_text else "true and false" if self.values.dtype == pl.Boolean else "categories"
 
-    def describe_values(self) -> tuple[tuple[LevelCount, ...], str, str, str]:
-        """Return the levels, or the ranges, the limits and the median of numbers."""
+    def describe_values(self) -> tuple[tuple[LevelCount, ...], str]:
+        """Return the levels; or ranges of numbers, and their limits and median in words."""
         if self.kind != "numeric":
             pairs = list(self.counts.head(MOST_LEVELS).iter_rows())
             if self.kind == "ordinal":
                 order = {str(label): k for k, label in enumerate(self.column_kind.order)}
                 pairs.sort(key=lambda pair: order.get(str(pair[0]), 0) if order else pair[0])
             texts = [(cut_text(format_value(label).replace("\n", " "), 60), rows) for label, rows in pairs]
-            return tuple(LevelCount(text, rows) for text, rows in texts), "", "", ""
+            return tuple(LevelCount(text, rows) for text, rows in texts), ""
         numbers = self.known.to_physical().cast(pl.Float64)
         rows, limits = np.histogram(numbers.filter(numbers.is_finite()), RANGES)
         ends = pl.Series([*limits, numbers.median()])
@@ -251,7 +249,8 @@ class _Column:
             ends = ends.cast(pl.Int64).cast(self.values.dtype)
         *texts, median = map(format_value, ends)
         ranges = tuple(LevelCount(f"{texts[k]} to {texts[k + 1]}", int(number)) for k, number in enumerate(rows))
-        return ranges, format_value(self.known.min()), format_value(self.known.max()), median
+        low, high = format_value(self.known.min()), format_value(self.known.max())
+        return ranges, f"{low} to {high}, median {median}" if len(numbers) else ""
 
     def find_role(self, decimal: str) -> Finding | None:
         """Return the finding that a column is empty, an identifier, codes, free text, or text of dates or numbers."""

@@ -488,8 +488,6 @@ def parquet_columns(files: Sequence[Path]) -> list[str]:
         with polars_errors(file):
             names = pl.scan_parquet(file, glob=False).collect_schema().names()
         first = first or names
-        differing = sorted(set(names) ^ set(first))
-        if differing:
-            where = file if differing[0] in names else files[0]
-            raise DataError(f"{file}: the columns differ from those of {files[0]}: only {where} has {differing[0]!r}.")
+        if differing := sorted(set(names) ^ set(first)):
+            raise DataError(f"{file}: the columns differ from those of {files[0]}, such as {differing[0]!r}.")
     return first

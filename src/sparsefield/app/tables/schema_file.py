@@ -24,16 +24,6 @@ SCHEMA_NAME = "schema.toml"
 
 Names = list[str]
 Pairs = Literal["all", "mentioned"]
-WORDS: dict[Any, str] = {
-    str: "a string",
-    bool: "true or false",
-    int: "an integer",
-    list: "a list",
-    dict: "a table",
-    Names: "a list of strings",
-    Pairs: "'all' or 'mentioned'",
-}
-"""The types of values, for messages."""
 
 # The keys of each section of the file, and the types of their values.
 _READING = {"missing": Names, "missing_only": Names, "separator": str, "encoding": str, "decimal": str, "dates": str}
@@ -162,8 +152,8 @@ def _problems(section: Any, known: Mapping[str, Any], where: str, *needed: str, 
     for key, value in section.items():
         try:
             msgspec.convert(value, known.get(key, Any))
-        except msgspec.ValidationError:
-            problems.append(f"{where}: {key} = {value!r} must be {WORDS[known[key]]}.")
+        except msgspec.ValidationError as error:
+            problems.append(f"{where}: {key} = {value!r}: {error}.")
     return problems + [f"{where}: the key {key!r} is missing." for key in needed if key not in section]
 
 
