@@ -109,6 +109,24 @@ def test_texts_link_by_their_values_and_numbers_do_not(tmp_path: Path) -> None:
     assert '[tables."an odd pair"]' in propose_schema(tmp_path).as_toml()
 
 
+@pytest.mark.parametrize(
+    ("column", "is_link"),
+    [
+        ("home_team_id", True),
+        ("AwayTeam", True),
+        ("teamID", True),
+        ("steam", False),
+        ("rank", False),
+        ("team_size", False),
+    ],
+)
+def test_names_of_links_end_in_that_of_a_table(tmp_path: Path, column: str, is_link: bool) -> None:
+    pl.DataFrame({"id": range(9), "won": [0, 1, 1] * 3}).write_csv(tmp_path / "teams.csv")
+    pl.DataFrame({column: [k % 9 for k in range(40)], "x": ["a", "b"] * 20}).write_csv(tmp_path / "games.csv")
+    is_link = column in ("home_team_id", "AwayTeam", "teamID")
+    assert [link["column"] for link in propose_schema(tmp_path).content["links"].values()] == [column] * is_link
+
+
 def test_pictures_composite_keys_and_links_within_a_table(tmp_path: Path) -> None:
     path = tmp_path / "north.sqlite"
     with closing(sqlite3.connect(path)) as connection, connection:

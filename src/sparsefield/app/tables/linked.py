@@ -271,25 +271,21 @@ def _guess_links(
 ) -> Iterator[tuple[ForeignKey, str]]:
     """Yield links of a table to keys that have all values of a column, with the reason for each."""
     for column in frames[name].get_columns():
-        values = column.drop_nulls().unique()
-        if (
-            column.name == keys.get(name)
-            or not len(values)
-            or not (values.dtype.is_integer() or values.dtype == pl.String)
-        ):
+        texts = column.drop_nulls().unique().cast(pl.String, strict=False)
+        if column.name == keys.get(name) or not len(texts) or not _may_be_key(column):
             continue
-        texts, bare = values.cast(pl.String), _bare(column.name)
-        having = [to for to, key in keys.items() if texts.is_in(frames[to][key].cast(pl.String).to_list()).all()]
-        names = {to: [end for end in _key_names(to) if bare.endswith(end)] for to in having}
-        named = sorted(having, key=lambda to: -max(map(len, names[to]), default=0))
-        if having and names[named[0]]:
-            why = f"the name of {column.name!r} is that of a key of {named[0]!r}, which has all its values"
-            yield ForeignKey(name, column.name, named[0]), why
-        elif len(having) == 1 and values.dtype == pl.String and len(values) >= FEW_VALUES:
-            yield (
-                ForeignKey(name, column.name, having[0]),
-                f"all texts of {column.name!r} are keys of {having[0]!r} only",
-            )
+        words = [word.lower() for word in re.findall(r"[^\W\d_][^\W\d_A-Z]*|\d+", column.name)]
+        ends = {"".join(words[k:]) for k in range(len(words))} | {_bare(column.name)}
+        named = {to: max((len(end) for end in ends & _key_names(to)), default=0) for to in keys}
+        having = [
+            to
+            for to in sorted(keys, key=lambda to: -named[to])
+            if (named[to] or (column.dtype == pl.String and len(texts) >= FEW_VALUES))
+            and texts.is_in(frames[to][keys[to]].cast(pl.String).to_list()).all()
+        ]
+        if having and (named[having[0]] or len(having) == 1):
+            why = f"all values of {column.name!r} are keys of {having[0]!r}"
+            yield ForeignKey(name, column.name, having[0]), why + (", whose name it has" if named[having[0]] else "")
 
 
 def _may_be_key(column: pl.Series) -> bool:
