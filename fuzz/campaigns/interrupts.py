@@ -13,8 +13,6 @@ from fuzz.campaigns.model_files import table
 from fuzz.recipes import Campaign, Step, WrongResultError, first_step
 from sparsefield import load
 
-ENDINGS = 0, 130, -signal.SIGINT  # the last is Python's own answer, before a command begins and after it ended
-
 
 def draw(rng: random.Random) -> list[Step]:
     """Return after how many seconds the signal comes."""
@@ -25,12 +23,15 @@ def run(steps: list[Step], folder: Path) -> None:
     """Interrupt a fit."""
     data, model = folder / "table.csv", folder / "m.safetensors"
     table().write_csv(data)
-    program = "from sparsefield.app.cli import main; main()"
+    program = "print(flush=True); from sparsefield.app.cli import main; main()"
     words = [sys.executable, "-c", program, "fit", str(data), "-o", str(model), "--l1", "2"]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # Python itself has started
         time.sleep(first_step(steps, "after", (1.0,))[0])
         process.send_signal(signal.SIGINT)
-    if process.returncode not in ENDINGS:
+        process.communicate()
+    if process.returncode not in (0, 130, -signal.SIGINT):  # the last is Python's own, at the very end
         raise WrongResultError(f"the exit code of an interrupted fit is {process.returncode}")
     others = {path.name for path in folder.iterdir()} - {data.name, model.name}
     if others:

@@ -26,9 +26,10 @@ def test_an_index_outside_the_shape_is_refused(form, value) -> None:
         as_source(with_index(MATRIX.asformat(form), value))
 
 
-@pytest.mark.parametrize(("position", "value"), [(0, 1), (5, -(2**20)), (7, 2**30), (-1, 2**30)])
-def test_offsets_that_do_not_rise_to_the_number_of_cells_are_refused(position, value) -> None:
-    changed = MATRIX.copy()
+@pytest.mark.parametrize(("position", "value"), [(0, 1), (5, -(2**20)), (6, 2**30), (-1, 2**30), (-1, 0)])
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_offsets_that_do_not_rise_to_the_number_of_cells_are_refused(form, position, value) -> None:
+    changed = MATRIX.asformat(form).copy()
     changed.indptr[position] = value
     with pytest.raises(DataError, match="damaged structure"):
         as_source(changed)

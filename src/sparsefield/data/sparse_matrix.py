@@ -52,6 +52,8 @@ def as_checked_csr(X: Any, what: str) -> sp.csr_matrix:
         if X.format in ("csr", "csc", "bsr"):
             if X.indices.dtype.kind not in "iu" or X.indptr.dtype.kind not in "iu":
                 raise ValueError("an index array does not hold integers")
+            if (X.indptr[1:] < X.indptr[:-1]).any():  # which scipy does not look for where the last one is 0
+                raise ValueError("an offset is smaller than the one before it")
             X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
             X.check_format(full_check=True)
         elif X.format == "coo":
