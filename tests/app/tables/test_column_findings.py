@@ -47,6 +47,7 @@ def test_codes_that_are_named_so_are_in_the_command() -> None:
     book = sparsefield.inspect(pl.DataFrame({"plz": few, "school_nr": many, "film": films}))
     assert book.options == "--id school_nr --nominal plz"
     assert book.left_out == ()  # as incomes, which may be of one width and all different, would be
+    assert sparsefield.inspect(pl.DataFrame({"plz": films}))["plz"].left_out == "codes, nearly all different"
     assert [str(one) for one in book.advice if one.is_conditional] == ["'film' may be a code, not a number: --id film"]
 
 

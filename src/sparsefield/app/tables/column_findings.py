@@ -286,8 +286,8 @@ class _Column:
         type: FindingType
         if _are_mostly(levels, DATE):
             type, fits = "dates as text", levels.str.contains(DATE)
-            is_readable = len(date_formats(levels.filter(fits).str.strip_chars())) == 1
-            how = "" if is_readable else ", day or month first"
+            formats = date_formats(levels.filter(fits).str.strip_chars())
+            is_readable, how = len(formats) == 1, ", day or month first" * (len(formats) > 1)
         elif _are_mostly(levels, WRITTEN_NUMBER) and not levels.str.contains(r"^\s*[+-]?0\d").any():
             type, fits = "numbers as text", levels.str.contains(WRITTEN_NUMBER)
             is_readable = type_columns(levels.filter(fits).to_frame(), (), decimal).dtypes[0].is_numeric()
@@ -300,7 +300,7 @@ class _Column:
 
     def why_left_out(self, role: Finding | None) -> str:
         """Return why the column cannot be learned from, or an empty text."""
-        if role is None or role.type == "codes":
+        if role is None or (role.type == "codes" and not CODE_NAME.search(self.values.name)):
             return ""
         if role.type in ("empty", "identifier", "free text"):
             return "an identifier" if role.type == "identifier" else role.type
