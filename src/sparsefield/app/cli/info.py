@@ -126,14 +126,15 @@ def _params(model: OpenModel) -> dict[str, Any]:
 
 
 def describe_features(field: Field, number: int) -> Iterator[str]:
-    """Yield the strongest edges, one line each: the linear feature, and the strongest one beyond that."""
+    """Yield the strongest edges, of those that hold, one line each: the linear feature, and one beyond that."""
     from sparsefield.analysis.network import Network
     from sparsefield.app.pages.findings import features_by_edge, is_linear
 
-    edges = features_by_edge(Network(field), number)
+    hold = 0 if field.record.evidence is None else field.record.evidence.n_holding
+    edges = features_by_edge(Network(field), min(number, hold) if hold else number)
     if edges:
         how = describe_weights(field)
-        yield f"\nStrongest edges{f' ({how})' if how else ''}:"
+        yield f"\nStrongest edges{' that hold' if hold else ''}{f' ({how})' if how else ''}:"
     for first, *others in edges:
         beyond = f"; beyond that, {others[0].sentence} ({others[0].weight:+.2f})" if others and is_linear(first) else ""
         yield f"{first.weight:+7.2f}  {first.sentence}{beyond}"
