@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.analysis.group_refits import SubsetProblem
-from sparsefield.analysis.permutation_tests import compare_networks
+from sparsefield.analysis.permutation_tests import SubsetProblem, compare_networks
 from sparsefield.analysis.refit import RefitProblem
 from sparsefield.compute import Threads
 from sparsefield.data import Layout

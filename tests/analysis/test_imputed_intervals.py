@@ -95,7 +95,7 @@ def test_too_few_rows_are_refused_also_if_cells_are_imputed() -> None:
 def test_tables_that_cannot_be_imputed_are_refused_with_options_that_there_are(
     table: pl.DataFrame, field: MarkovField
 ) -> None:
-    with pytest.raises(DataError, match=r"399 rows, .* learned from 400.*drop_incomplete=True") as refused:
+    with pytest.raises(DataError, match=r"399 rows, .* learned from 400.*pass the table of the fit") as refused:
         confidence_intervals(field, table[:-1], imputations=3)
     assert "learn_from" not in str(refused.value)
     unknown = table.with_columns(b=pl.when(pl.int_range(400) == 7).then(5.0).otherwise("b"))

@@ -109,10 +109,6 @@ class CentralityStability:
     """(shares,): shares of the rows that were dropped, ascending."""
     values: np.ndarray
     """(indices, shares, resamples): correlations of `INDICES`; NaN for an index that is the same for all columns."""
-    n_complete: int = 0
-    """Number of complete rows, of which shares were dropped."""
-    n_incomplete: int = 0
-    """Number of rows with missing cells, which were left out."""
     kind: str = "polars"
 
     @property
@@ -191,7 +187,7 @@ def centrality_stability(
     if not ascending or sorted(set(ascending)) != ascending or not 0.0 < ascending[0] <= ascending[-1] < 1.0:
         problems.append(f"shares must be ascending numbers between 0 and 1, got {shares!r}.")
     raise_problems(problems)
-    problem, incomplete = compile_refit(field, X, y, sample_weight, drop_incomplete)
+    problem, _ = compile_refit(field, X, y, sample_weight, drop_incomplete)
     estimate = refit_field(field, problem)
     weights = estimate.theta[problem.n_biases :]
     indices = centrality_indices(field.field_, weights)
@@ -203,7 +199,7 @@ def centrality_stability(
         values = indices(draw_weights(problem, estimate, n, field.n_jobs, seed=seed, dropped=share, progress=tell))
         correlations.append([correlate(*pair) for pair in zip(values, reference, strict=True)])
     values = np.array(correlations).swapaxes(0, 1)
-    return CentralityStability(np.array(ascending, dtype=float), values, problem.n_rows, incomplete, field.kind_)
+    return CentralityStability(np.array(ascending, dtype=float), values, field.kind_)
 
 
 def centrality_indices(field: Field, weights: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

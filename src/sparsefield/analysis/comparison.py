@@ -17,10 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sparsefield
 from sparsefield.analysis.bootstrap import Progress
-from sparsefield.analysis.group_refits import SubsetProblem
 from sparsefield.analysis.imputation import impute
 from sparsefield.analysis.network import Network, sum_by_node, variable_slopes
-from sparsefield.analysis.permutation_tests import PairTest, adjust_p_values, run_tests
+from sparsefield.analysis.permutation_tests import PairTest, SubsetProblem, adjust_p_values, run_tests
 from sparsefield.compute import Threads
 from sparsefield.data import Label, as_array, as_source
 from sparsefield.data.frame_building import Frame, make_frame

@@ -284,14 +284,13 @@ def _check_options(
         f"n must be a whole number from 2, got {n!r}.": not isinstance(n, Integral) or n < 2,
     }
     if imputations is not None:
+        has_labels = not isinstance(field, MarkovField)
         whole = isinstance(imputations, Integral) and not isinstance(imputations, bool)
         wrong |= {
             f"imputations must be a whole number from 2, got {imputations!r}.": not whole or imputations < 2,
             "imputations are for method='godambe', whose covariances can be pooled: remove one.": method != "godambe",
             "imputations and drop_incomplete cannot be used together: remove one.": drop_incomplete,
-            "imputations are for a MarkovField: use drop_incomplete=True for labels.": not isinstance(
-                field, MarkovField
-            ),
+            "imputations are for a MarkovField: use drop_incomplete=True for labels.": has_labels,
         }
     raise_problems(problem for problem, is_wrong in wrong.items() if is_wrong)
 
@@ -337,12 +336,7 @@ def _pooled_intervals(
     progress: Progress | None,
 ) -> ConfidenceIntervals:
     """Return the intervals of weights that are estimated from imputed tables, and pooled."""
-    learned, (table,) = field.field_.record.n_rows, dataset.tables
-    if table.n_rows < learned:
-        raise DataError(
-            f"The table has {table.n_rows:,} rows, and the field was learned from {learned:,}, from which missing "
-            "cells are imputed: pass the table of the fit, or drop_incomplete=True (--drop-incomplete)."
-        )
+    (table,) = dataset.tables
     if table.unknown_rows:
         raise DataError(
             f"Column(s) {list_names(list(table.unknown_rows))} have values that do not occur in training, for which "
