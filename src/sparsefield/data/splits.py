@@ -29,26 +29,19 @@ def row_folds(
         order = rng.permutation(rows)
         parts = [order[: int(share * len(order))]] if folds == 1 else np.array_split(order, folds)
         return [part[~dataset.tables[0].has_unique_states(part)] for part in map(np.sort, parts)]
+    _, numbers, sizes = np.unique(groups[rows], return_inverse=True, return_counts=True)
+    order, fold_of, filled = rng.permutation(len(sizes)), np.full(len(sizes), -1), np.zeros(folds)
+    if folds == 1:
+        fold_of[order[np.cumsum(sizes[order]) <= max(share * len(rows), sizes[order[0]])]] = 0
+    else:  # in random order, the largest first, each group joins the smallest fold so far
+        for group in order[np.argsort(-sizes[order], kind="stable")]:
+            fold_of[group] = np.argmin(filled)
+            filled[fold_of[group]] += sizes[group]
     held_out = []
-    for part in _group_folds(rows, groups[rows], share, folds, rng):
+    for part in (rows[fold_of[numbers] == fold] for fold in range(folds)):
         unique = np.isin(groups[part], groups[part[dataset.tables[0].has_unique_states(part)]])
         held_out.append(part[~unique])
     return held_out
-
-
-def _group_folds(
-    rows: np.ndarray, groups: np.ndarray, share: float, folds: int, rng: np.random.Generator
-) -> list[np.ndarray]:
-    """Divide rows by their groups, (rows,): in random order, the largest first, each joins the smallest fold so far."""
-    _, numbers, sizes = np.unique(groups, return_inverse=True, return_counts=True)
-    order = rng.permutation(len(sizes))
-    if folds == 1:
-        return [rows[np.isin(numbers, order[np.cumsum(sizes[order]) <= max(share * len(rows), sizes[order[0]])])]]
-    fold_of, filled = np.empty(len(sizes), dtype=np.int64), np.zeros(folds)
-    for group in order[np.argsort(-sizes[order], kind="stable")]:
-        fold_of[group] = np.argmin(filled)
-        filled[fold_of[group]] += sizes[group]
-    return [rows[fold_of[numbers] == fold] for fold in range(folds)]
 
 
 def hold_out_cells(

@@ -291,26 +291,21 @@ def _observed_columns(source: Columns, variable: Variable, unknown: dict[str, Un
     if variable.numeric:
         column = _read_numbers(source, variable)
         values = variable.values_of(as_numbers(column))
-        _warn_clipped_values(column, values)
         columns[:, column.present] = values
+        far = np.flatnonzero(np.abs(values[0]) >= LARGEST_SCORE) if len(values) else []
+        if len(far):
+            row = int(np.flatnonzero(column.present)[far[0]])
+            warnings.warn(
+                f"Observed column {column.name!r} has {len(far)} cell(s) more than {LARGEST_SCORE:,.0f} standard "
+                f"deviations from its mean in training, first in row {row} ({column.values[far[0]]}); they count as "
+                "that far away.",
+                ClippedValueWarning,
+                stacklevel=2,
+            )
         return columns
     codes = encode_column(source, variable, unknown)
     columns[:, codes >= 0] = variable.coded[codes[codes >= 0]].T
     return columns
-
-
-def _warn_clipped_values(column: RawColumn, values: np.ndarray) -> None:
-    """Warn about numbers of an observed column that are too far from its training mean."""
-    far = np.flatnonzero(np.abs(values[0]) >= LARGEST_SCORE) if len(values) else []
-    if len(far):
-        row = int(np.flatnonzero(column.present)[far[0]])
-        warnings.warn(
-            f"Observed column {column.name!r} has {len(far)} cell(s) more than {LARGEST_SCORE:,.0f} standard "
-            f"deviations from its mean in training, first in row {row} ({column.values[far[0]]}); they count as that "
-            "far away.",
-            ClippedValueWarning,
-            stacklevel=2,
-        )
 
 
 def cut_into_blocks(

@@ -174,22 +174,12 @@ def predict_complete(field: FieldWeights, table: int, block: Block) -> np.ndarra
         return probabilities
     errors = np.empty((block.n_target_columns, block.n_rows))
     sum_out_latent(block._replace(weight=np.ones(block.n_rows)), parts, field.theta, errors, probabilities)
-    target, columns = len(schema.targets) - len(schema.latent), block.beliefs[parts.first : block.n_target_columns]
-    latent = reference_states(coding, target, parts.visible.target_offsets - parts.first, columns)
-    probabilities[coding.state_offsets[target] :] = latent
+    for v in range(len(schema.targets) - len(schema.latent), len(schema.targets)):
+        columns = block.beliefs[schema.target_offsets[v] : schema.target_offsets[v + 1]]
+        first, last = coding.state_offsets[v], coding.state_offsets[v + 1]
+        probabilities[first] = np.clip(1.0 - columns.sum(axis=0), 0.0, 1.0)
+        probabilities[first + 1 : last] = columns
     return probabilities
-
-
-def reference_states(coding: Coding, target: int, offsets: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """Return the probabilities (states, rows) of targets from number ``target`` on, which have a reference state each.
-
-    ``columns`` are those of their other states, and begin at ``offsets`` (targets + 1,).
-    """
-    parts = [np.empty((0, columns.shape[1]))]
-    for v in range(target, len(coding.has_reference)):
-        others = columns[offsets[v] : offsets[v + 1]]
-        parts += [np.clip(1.0 - others.sum(axis=0, keepdims=True), 0.0, 1.0), others]
-    return np.concatenate(parts)
 
 
 # -- incomplete rows ---------------------------------------------------------------------------------------------------

@@ -67,8 +67,15 @@ def fill_blocks(
 
     Neighbor sums are not updated: see `update_neighbor_sums`.
     """
+
+    def fill_group(members: Sequence[tuple[int, Block]]) -> Marginals:
+        compiled = compile_problem(dataset, graphs, members)
+        result = inference.fill(compiled.problem, theta)
+        compiled.write_beliefs()
+        return Marginals(compiled.state_probabilities(), result.unconverged, result.methods)
+
     groups = independent_groups(dataset, blocks)
-    parts = engine.map(lambda members: fill_group(dataset, members, inference, graphs, theta), groups)
+    parts = engine.map(fill_group, groups)
     of_block = {
         (t, block.start): probabilities
         for members, filled in zip(groups, parts, strict=True)
@@ -80,20 +87,6 @@ def fill_blocks(
     methods = frozenset().union(*(filled.methods for filled in parts))
     ordered = [of_block[t, block.start] for t, part in enumerate(blocks) for block in part]
     return Marginals(ordered, sum(filled.unconverged for filled in parts), methods)
-
-
-def fill_group(
-    dataset: Dataset,
-    members: Sequence[tuple[int, Block]],
-    inference: InferenceMethod,
-    graphs: Sequence[Adjacency],
-    theta: np.ndarray,
-) -> Marginals:
-    """Update the beliefs of the missing cells of one independent group, and return their probabilities."""
-    compiled = compile_problem(dataset, graphs, members)
-    result = inference.fill(compiled.problem, theta)
-    compiled.write_beliefs()
-    return Marginals(compiled.state_probabilities(), result.unconverged, result.methods)
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,12 @@ def compile_problem(
         beliefs.append(np.ascontiguousarray(block.beliefs[:own, wanted].T).ravel())
         row_starts.append(start + own * np.arange(len(wanted)))
         start += own * len(wanted)
-    member, variable, row = _missing_cells(blocks)
+    parts = [(np.empty(0, dtype=np.int64),) * 3]
+    for k, block in enumerate(blocks):  # entity by entity
+        targets = np.repeat(np.arange(len(block.cell_offsets) - 1), np.diff(block.cell_offsets))
+        order = np.argsort(block.missing_rows, kind="stable")
+        parts.append((np.full(len(order), k), targets[order], block.missing_rows[order]))
+    member, variable, row = (np.concatenate(part).astype(np.int64) for part in zip(*parts, strict=True))
     starts = [row_starts[k][np.searchsorted(rows[k], row[member == k])] for k in range(len(blocks))]
     cell_start = np.concatenate([np.empty(0, dtype=np.int64), *starts])
     table = np.array([t for t, _ in members], dtype=np.int64)[member]
@@ -184,18 +189,6 @@ def compile_problem(
     return CompiledProblem(
         problem, blocks, (member, variable, row), columns, tuple(schemas[t].coding for t, _ in members)
     )
-
-
-def _missing_cells(blocks: Sequence[Block]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the block, variable and row of every missing cell, entity by entity."""
-    nothing = np.empty(0, dtype=np.int64)
-    parts = [(nothing, nothing, nothing)]
-    for k, block in enumerate(blocks):
-        variable = np.repeat(np.arange(len(block.cell_offsets) - 1), np.diff(block.cell_offsets))
-        order = np.argsort(block.missing_rows, kind="stable")
-        parts.append((np.full(len(order), k), variable[order], block.missing_rows[order]))
-    member, variable, row = (np.concatenate(part).astype(np.int64) for part in zip(*parts, strict=True))
-    return member, variable, row
 
 
 def _arcs(layout: Layout, graphs: Sequence[Adjacency]) -> dict[str, np.ndarray]:

@@ -144,7 +144,13 @@ class MissingSums:
         graph = self.structure.graph
         self.batches: list[EliminationBatch] = batches_by_shape(graph, max_cells) if max_cells else []
         self._owner = graph.component_of_cell
-        self._parameter = self._parameters_of_features()
+        # All parameters were 1 so far: other ones tell which of them is the weight of a ground feature.
+        weights = self.structure.features.weight
+        numbered = self.structure.features._replace(weight=np.empty_like(weights))
+        column_logits, keys = np.zeros(self.structure.cells.offsets[-1]), np.zeros(len(self._owner), dtype=np.uint64)
+        numbers = np.arange(1.0, n_parameters + 1.0)
+        ground_features(problem, numbers, self.structure.cells, True, numbered, column_logits, keys)
+        self._parameter = np.rint(numbered.weight / weights).astype(np.int64) - 1
         member, _, row = self.compiled.missing_cells
         weights = np.empty(len(row))
         for k, (_, block) in enumerate(group.members):
@@ -193,15 +199,6 @@ class MissingSums:
             values[column, row] = self.compiled.problem.beliefs[position]
             found.append(values)
         return found
-
-    def _parameters_of_features(self) -> Array:
-        """Return the parameter of each ground feature, whose weight was computed with all parameters equal to 1."""
-        problem, structure = self.compiled.problem, self.structure
-        numbered = structure.features._replace(weight=np.empty_like(structure.features.weight))
-        column_logits, keys = np.zeros(structure.cells.offsets[-1]), np.zeros(len(self._owner), dtype=np.uint64)
-        numbers = np.arange(1.0, self.n_parameters + 1.0)
-        ground_features(problem, numbers, structure.cells, True, numbered, column_logits, keys)
-        return np.rint(numbered.weight / structure.features.weight).astype(np.int64) - 1
 
 
 class BetheMissingSums(MissingSums):

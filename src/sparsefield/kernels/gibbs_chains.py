@@ -96,18 +96,14 @@ def run_chains(graph, components, seed, chains, burn_in, sweeps, event, codes, z
                     factor_logits(graph, cell, codes, z)
                     codes[cell], stream = _draw_state(z, graph.offsets[cell + 1] - graph.offsets[cell], stream)
                     if sweep >= burn_in:
-                        _accumulate(z, graph.offsets[cell], graph.offsets[cell + 1], sums[half], squares[half])
+                        for at in range(graph.offsets[cell], graph.offsets[cell + 1]):
+                            p_state = z[at - graph.offsets[cell]]
+                            sums[half, at] += p_state
+                            squares[half, at] += p_state * p_state
                 if sweep >= burn_in and event.cells.shape[0]:
                     probability = _event_probability(graph, event, codes, z)
                     event_sums[half, 0] += probability
                     event_sums[half, 1] += probability * probability
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _accumulate(z, first, last, sums, squares):
-    for at in range(first, last):
-        sums[at] += z[at - first]
-        squares[at] += z[at - first] * z[at - first]
 
 
 @njit(nogil=True, cache=True)

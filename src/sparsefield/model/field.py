@@ -82,11 +82,17 @@ def _compile_terms(layout: Layout, arcs: Arcs) -> list[tuple[np.ndarray, ...]]:
         no_terms, no_members = np.empty((0, 2), dtype=np.int64), np.empty((0, 3), dtype=np.int64)
         return [(start, no_terms, nothing, nothing, no_members, nothing) for start in starts]
     order = np.flatnonzero(arcs.source >= layout.n_columns)
-    sources = _last_first(arcs.conjunctions[arcs.source[order] - layout.n_columns])
+    ascending = arcs.conjunctions[arcs.source[order] - layout.n_columns]
+    # The last column comes first. Which one must not depend on other features, since it determines the order of sums.
+    last = ((ascending >= 0).sum(axis=1) - 1)[:, None]
+    others = ascending[np.arange(ascending.shape[1]) != last].reshape(len(ascending), ascending.shape[1] - 1)
+    sources = np.concatenate([np.take_along_axis(ascending, last, axis=1), others], axis=1)
     by_target = np.lexsort((*sources.T, arcs.target[order]))
     order, sources = order[by_target], sources[by_target]
     target, feature = arcs.target[order], layout.n_target_columns + arcs.feature[order]
-    run = _runs(np.column_stack([target, sources[:, 1:]]))
+    keys, places = np.column_stack([target, sources[:, 1:]]), np.arange(len(target))
+    ends = np.append(np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1, len(keys))
+    run = ends[np.searchsorted(ends, places, side="right")] - places  # equal consecutive rows from each on
     own = np.column_stack([layout.column_of_target[target], sources])
     tables = []
     for t in range(len(layout.schemas)):
@@ -106,26 +112,6 @@ def _compile_terms(layout: Layout, arcs: Arcs) -> list[tuple[np.ndarray, ...]]:
             )
         )
     return tables
-
-
-def _last_first(sources: np.ndarray) -> np.ndarray:
-    """Move the last column of each row of ``sources``, which are ascending and padded with -1, to the front.
-
-    The choice of this column must not depend on other features: it determines the order of sums, and a resumed fit must
-    reproduce the same bits.
-    """
-    last = ((sources >= 0).sum(axis=1) - 1)[:, None]
-    first = np.take_along_axis(sources, last, axis=1)
-    others = sources[np.arange(sources.shape[1]) != last].reshape(len(sources), sources.shape[1] - 1)
-    return np.concatenate([first, others], axis=1)
-
-
-def _runs(keys: np.ndarray) -> np.ndarray:
-    """Return (rows,) the number of equal consecutive rows from each row on."""
-    if not len(keys):
-        return np.empty(0, dtype=np.int64)
-    ends = np.append(np.flatnonzero((keys[1:] != keys[:-1]).any(axis=1)) + 1, len(keys))
-    return ends[np.searchsorted(ends, np.arange(len(keys)), side="right")] - np.arange(len(keys))
 
 
 @dataclass(frozen=True)
