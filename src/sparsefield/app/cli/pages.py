@@ -83,21 +83,18 @@ def report(
     rows = None if tables is None else tables.data
     weights = tables.weights() if intervals and tables is not None else None
     field = saved.load(jobs)
-    from sparsefield import write_report
+    from sparsefield import confidence_intervals, write_report
 
     with StatusLine("Writing the report", inference=True):
-        estimates = _estimate_intervals(field, rows, weights) if intervals else None
+        estimates = None
+        if intervals:
+            X, y = model_parts(field, rows)
+            frames = [part for part in (X, y) if hasattr(part, "iter_columns")]
+            if any(column.null_count() for frame in frames for column in frame.iter_columns()):
+                note("Intervals are estimated from the rows without missing values.")
+            estimates = confidence_intervals(field, X, y, sample_weight=weights, drop_incomplete=True)
         write_report(field, rows, output, title=title or (None if data is None else data.stem), intervals=estimates)
     deliver([], written=[output])
-
-
-def _estimate_intervals(field: Any, rows: Any, weights: Any) -> Any:
-    from sparsefield import confidence_intervals
-
-    X, y = model_parts(field, rows)
-    if any(column.null_count() for part in (X, y) if hasattr(part, "iter_columns") for column in part.iter_columns()):
-        note("Intervals are estimated from the rows without missing values.")
-    return confidence_intervals(field, X, y, sample_weight=weights, drop_incomplete=True)
 
 
 @opt.expanded

@@ -172,10 +172,6 @@ class TableRows:
         """Return a variable, or refuse a column that the model does not have."""
         return find_variable(self.tables[table].schema if table in self.tables else None, name)
 
-    def values_of(self, table: str, row: int) -> dict[str, Any]:
-        """Return {column: value} of a row; None where one is missing."""
-        return self.tables[table].table.row(row, named=True)
-
     def describe(self, table: str, row: int, beliefs: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """Return the values of a row, most surprising first, and beliefs about its missing values, most certain first.
 
@@ -183,7 +179,7 @@ class TableRows:
         """
         source = self.tables[table]
         values, missing, covariates, unknown = [], [], [], []
-        for name, value in self.values_of(table, row).items():
+        for name, value in source.table.row(row, named=True).items():
             variable = self.variable(table, name)
             if variable.role == "observed":
                 covariates.append({"name": name, "value": str(value)})

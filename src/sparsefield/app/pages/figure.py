@@ -119,7 +119,10 @@ def plot_network(
             width = width_mm * PIXELS_PER_MM
             needed = PIXELS_PER_NODE * len(part.nodes) / width
             height = min(max(needed, MIN_ASPECT * width), MAX_ASPECT * width) + 22.0 + legend_height(width)
-        ax = _new_axes(width, height)
+        import matplotlib.pyplot as plt
+
+        size = width / PIXELS_PER_INCH, height / PIXELS_PER_INCH
+        ax = plt.figure(figsize=size).add_axes((0.0, 0.0, 1.0, 1.0))  # of pyplot, which notebooks display
     else:
         box, dpi = ax.get_window_extent(), ax.figure.dpi
         width, height = box.width / dpi * PIXELS_PER_INCH, box.height / dpi * PIXELS_PER_INCH
@@ -143,13 +146,6 @@ def plot_network(
             columnspacing=1.2, labelspacing=0.3,
         )  # fmt: skip
     return ax
-
-
-def _new_axes(width: float, height: float) -> Axes:
-    """Return axes that fill a new figure of pyplot, which notebooks display."""
-    import matplotlib.pyplot as plt
-
-    return plt.figure(figsize=(width / PIXELS_PER_INCH, height / PIXELS_PER_INCH)).add_axes((0.0, 0.0, 1.0, 1.0))
 
 
 def _choose_part(network: Network, min_weight: float | None) -> Subgraph:

@@ -178,7 +178,7 @@ class Session:
                 beliefs = {name: own[row] for name, own in cells[table].items()}
             else:
                 # Values unknown to the model are missing.
-                values = rows.values_of(table, row).items()
+                values = rows.tables[table].table.row(row, named=True).items()
                 known = {name: value for name, value in values if is_known(self._variable(name), value)}
                 answer = infer_cells(self._with_method(method), Dataset.single(self._compile_row(known)))
                 columns = beliefs_by_column(self.model.field_.schema, answer.conditionals[0])
