@@ -165,7 +165,7 @@ def test_without_a_gpu_an_error_or_a_warning_says_so() -> None:
 
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(ValueError, match=r"engine='cuda:1' cannot be used: .*use engine='torch'"):
+    with pytest.raises(ValueError, match=r"engine='cuda:1' cannot be used by torch .*use engine='torch'"):
         MarkovField(l1=4.0, solver=Solver(engine="cuda:1")).fit(BINARY)
     with pytest.warns(DeviceWarning, match="The fit runs on the CPU: engine='cuda' cannot be used"):
         field = MarkovField(l1=4.0, solver=Solver(engine="auto")).fit(BINARY)

@@ -11,9 +11,6 @@ from typing import Any
 from sparsefield.compute.threads import Threads
 from sparsefield.errors import DataError, DeviceWarning
 
-DEVICES = "'cuda', 'cuda:1', 'torch' or 'auto'"
-"""Names of devices, for messages: the first GPU, another one, the CPU by the same code, or a GPU where there is one."""
-
 
 def is_device(name: Any) -> bool:
     """Return whether the ``engine`` of a solver names a device of torch.
@@ -43,17 +40,13 @@ def open_device(name: str) -> Any:
         return torch.device("cpu")
     name = "cuda" if name == "auto" else name
     remedy = "use engine='torch' for the same code on the CPU, or leave engine (--gpu) out."
-    if not torch.cuda.is_available():
-        built = torch.version.cuda
-        with warnings.catch_warnings(record=True) as caught:  # torch warns about a driver that is too old
-            warnings.simplefilter("always")
-            try:
-                torch.cuda.init()
-                reason = "no GPU was found"
-            except (RuntimeError, AssertionError) as error:
-                reason = str([*(warning.message for warning in caught), error][0]).splitlines()[0].rstrip(". ")
-        built = "this torch was built without CUDA" if built is None else f"torch {torch.__version__}, {reason}"
-        raise ValueError(f"engine={name!r} cannot be used: {built}; {remedy}")
+    with warnings.catch_warnings(record=True) as caught:  # torch warns of a driver that is too old
+        warnings.simplefilter("always")
+        available = torch.cuda.is_available()
+    if not available:
+        reason = str(caught[0].message).splitlines()[0].rstrip(". ") if caught else "it finds no GPU"
+        built = f"torch {torch.__version__}: " + (reason if torch.version.cuda else "it was built without CUDA")
+        raise ValueError(f"engine={name!r} cannot be used by {built}; {remedy}")
     count, number = torch.cuda.device_count(), int(name.partition(":")[2] or 0)
     if number >= count:
         raise ValueError(f"engine={name!r} cannot be used: the GPUs here have the numbers 0 to {count - 1}; {remedy}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -45,6 +44,15 @@ TILE_NUMBERS = 2**28
 def send(array: np.ndarray, device: Any) -> Tensor:
     """Return an array on a device."""
     return import_torch().from_numpy(np.require(array, requirements=["C", "W"])).to(device)
+
+
+def _runs(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield runs of variables that together have at most `TILE_NUMBERS` numbers, or are one variable."""
+    ends, first = sizes.cumsum(), 0
+    while first < len(ends):
+        last = int(np.searchsorted(ends, ends[first] - sizes[first] + TILE_NUMBERS, "right"))
+        yield first, max(last, first + 1)
+        first = max(last, first + 1)
 
 
 class Coded(NamedTuple):
@@ -153,6 +161,9 @@ class DeviceTable:
         self.n_targets, self.n_columns, self.n_rows = layout.n_target_columns, layout.n_columns, sum(self.sizes)
         needed = 8.0 * self.n_rows * (self.n_columns + 2 * self.n_targets)
         self.memory = lambda: memory_errors(device, needed, f"{self.n_rows:,} rows x {self.n_columns:,} columns")
+        self._owner = self._send(self._schema.variable_of_column.astype(np.int64))
+        self._is_score = self._send(self._schema.is_score)
+        self._classes = self._send(layout.column_classes.astype(np.int64))
         with self.memory():
             self._upload(blocks)
             self.errors = self._zeros(self.n_targets, self.n_rows)
@@ -188,31 +199,21 @@ class DeviceTable:
                 self.values[self._send(block.columns.astype(np.int64)), on] = 1.0
             start = here.stop
 
-    def moments(self, total_weight: float) -> tuple[np.ndarray, np.ndarray]:
-        """Return the weighted mean and variance of each column, (columns,) each."""
-        sums, squares = self.values @ self.weight, self.values.square() @ self.weight
-        return mean_and_variance(sums.cpu().numpy(), squares.cpu().numpy(), np.array([total_weight]))
-
     # -- one evaluation ----------------------------------------------------------------------------------------------
 
     @cached_property
     def _tiles(self) -> list[Tile]:
         """Runs of variables, whose logits are in memory at a time."""
-        schema, tiles, first = self._schema, [], 0
-        ends = np.maximum(np.diff(schema.target_offsets), np.diff(schema.coding.state_offsets)).cumsum() * self.n_rows
-        while first < len(ends):
-            before = ends[first - 1] if first else 0
-            last = max(int(np.searchsorted(ends, before + TILE_NUMBERS, "right")), first + 1)
-            tiles.append(self._tile(schema, first, last))
-            first = last
-        return tiles
+        coding = self._schema.coding
+        widths = np.maximum(np.diff(self._schema.target_offsets), np.diff(coding.state_offsets))
+        return [self._tile(self._schema, *run) for run in _runs(widths * self.n_rows)]
 
     def _tile(self, schema: Schema, first: int, last: int) -> Tile:
         coding, offsets, coded, send = schema.coding, schema.target_offsets, [], self._send
         start, variables = int(offsets[first]), np.arange(first, last)
         width, n_states = np.diff(offsets)[first:last], np.diff(coding.state_offsets)[first:last]
         binary = coding.has_reference[first:last] & (width == 1)
-        sizes = np.where(binary | (width == 0), 0, n_states * (n_states.max(initial=0) + 1) + width)
+        sizes = np.where(binary | (width == 0), 0, n_states * (width.max(initial=0) + 1) + width)
         for size in np.unique(sizes[sizes > 0]):
             own = variables[sizes == size]
             n, count = int(width[own[0] - first]), int(n_states[own[0] - first])
@@ -227,39 +228,22 @@ class DeviceTable:
         which = send(offsets[variables[binary]] - start) if coded else None
         return Tile(slice(start, int(offsets[last])), coded, which)
 
-    def evaluate(self, arcs: DeviceArcs, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the loss and its gradient (parameters,)."""
-        found = self._torch.cat(self.evaluate_there(arcs, send(theta, self.device))).cpu().numpy()
-        return float(found[0]), found[1:]
-
-    def evaluate_there(self, arcs: DeviceArcs, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss (1,) and its gradient on the device, and set the errors and `variances`."""
+    def evaluate(self, arcs: DeviceArcs, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the loss (1,) and its gradient (parameters,), and set the errors and `variances`."""
         weights, found, self._products = theta[arcs.parameter], [], None
-        if arcs.weights is not None:
-            arcs.weights[arcs.places] = weights
         for tile in self._tiles:
-            logits = self.sums(arcs, weights, tile.columns, self.values, is_set=True)
+            logits = self.sums(arcs, weights, tile.columns, self.values)
             logits += theta[tile.columns, None]
             found.append(self._set_errors(tile, logits))
             del logits
         self.variances = self._torch.cat([self._zeros(0), *(variances for _, variances in found)])
         loss = sum((loss for loss, _ in found), self._zeros(1)) - self.constant
-        return loss, self._gradient(arcs)
+        return loss, self.gradient(arcs)
 
-    def gradient(self, arcs: DeviceArcs) -> np.ndarray:
-        """Return the gradient (parameters,) of other features at the point of the last evaluation."""
-        return self._gradient(arcs).cpu().numpy()
-
-    def sums(
-        self, arcs: DeviceArcs, weights: Tensor, columns: slice, values: Tensor, *, is_set: bool = False
-    ) -> Tensor:
-        """Return the sums over the arcs of some target columns of weights x values (columns, ...) of their sources.
-
-        ``is_set`` says that the matrix of the arcs has these weights.
-        """
+    def sums(self, arcs: DeviceArcs, weights: Tensor, columns: slice, values: Tensor) -> Tensor:
+        """Return the sums over the arcs of some target columns of weights x values (columns, ...) of their sources."""
         if arcs.weights is not None:
-            if not is_set:
-                arcs.weights[arcs.places] = weights
+            arcs.weights[arcs.places] = weights
             return arcs.weights.view(self.n_targets, -1)[columns] @ values
         first, last = arcs.bounds[[columns.start, columns.stop]].tolist()
         if first == last:
@@ -311,16 +295,7 @@ class DeviceTable:
             return (numbers @ of_cells).sum()
         return (numbers * (of_cells if rows is None else of_cells[rows])).sum()
 
-    @cached_property
-    def _owner(self) -> Tensor:
-        """The variable of each column, (columns,)."""
-        return self._send(self._schema.variable_of_column.astype(np.int64))
-
-    @cached_property
-    def _is_score(self) -> Tensor:
-        return self._send(self._schema.is_score)
-
-    def _gradient(self, arcs: DeviceArcs) -> Tensor:
+    def gradient(self, arcs: DeviceArcs) -> Tensor:
         """Return the gradient (parameters,): errors x columns, summed over rows and over the arcs of a feature."""
         torch, biases = self._torch, self.errors.sum(dim=1)
         if arcs.weights is not None and self._products is None:
@@ -332,6 +307,11 @@ class DeviceTable:
         return torch.cat([biases, self.sum_arcs(arcs, slopes)])
 
     # -- scores of all candidates ------------------------------------------------------------------------------------
+
+    def propose(self, rule: Any, query: PairQuery) -> Any:
+        """Return the pairs that a rule proposes: on a device, all whose gradients exceed l1."""
+        with self.memory():
+            return rule.score_on_device(self, query)
 
     def pairs_above(self, query: PairQuery, *, exact: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the pairs that a query asks for (pairs, 2), their gradients and scores; of equal scores all.
@@ -349,8 +329,11 @@ class DeviceTable:
             n_variables = len(self._schema.variables)
             known_edges = torch.zeros((n_variables, n_variables), dtype=torch.bool, device=self.device)
             known_edges[self._owner[row], self._owner[column]] = True
-        found = []
-        for rows in self._bands():
+        found, offsets = [[np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0)]], self._schema.target_offsets
+        for run in _runs(np.diff(offsets) * self.n_columns):
+            rows = slice(*offsets[list(run)].tolist())
+            if rows.start == rows.stop:  # constant columns alone
+                continue
             gradient, first = self._pair_gradients(rows, exact=exact), rows.start
             score = gradient.abs()
             if not block.has_unit_factors:
@@ -372,16 +355,6 @@ class DeviceTable:
             del gradient, score, candidates
         pairs, gradients, scores = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return pairs, gradients, scores
-
-    def _bands(self) -> Iterator[slice]:
-        """Yield runs of target columns of whole variables, by which the matrix of all pairs is divided."""
-        offsets, first = self._schema.target_offsets, 0
-        width = max(TILE_NUMBERS // max(self.n_columns, 1), 1)
-        while first < self.n_targets:
-            last = int(offsets[np.searchsorted(offsets, first + width, "right") - 1])
-            last = last if last > first else int(offsets[np.searchsorted(offsets, first, "right")])
-            yield slice(first, last)
-            first = last
 
     def _pair_gradients(self, rows: slice, *, exact: bool) -> Tensor:
         """Return the gradients of pairs of some target columns with those and all later columns."""
@@ -407,10 +380,6 @@ class DeviceTable:
         factors[:, : self.n_targets - first] *= self._layout.target_factor
         return factors
 
-    @cached_property
-    def _classes(self) -> Tensor:
-        return self._send(self._layout.column_classes.astype(np.int64))
-
     def _edge_norms(self, rows: slice, scaled: Tensor, known: Tensor) -> Tensor:
         """Return the norm of the scaled gradients of the edge of each pair, infinite for the rest of known edges."""
         torch, first = self._torch, rows.start
@@ -423,17 +392,6 @@ class DeviceTable:
         variables = slice(int(self._owner[first]), int(self._owner[first]) + len(norms))
         norms[known[variables, int(self._owner[first]) :]] = torch.inf
         return norms[left][:, right]
-
-
-@dataclass(frozen=True)
-class DeviceGradientFactors:
-    """The errors of the last evaluation on a device, from which all candidates are scored."""
-
-    table: DeviceTable
-
-    def propose(self, rule: Any, query: PairQuery) -> Any:
-        """Return the pairs that a rule proposes: on a device, all whose gradients exceed l1."""
-        return rule.score_on_device(self.table, query)
 
 
 class TorchEvaluator(DenseEvaluator):
@@ -475,7 +433,9 @@ class TorchEvaluator(DenseEvaluator):
     def evaluate(self, graphs: DeviceArcs, theta: np.ndarray) -> tuple[float, np.ndarray]:
         self.set_point(graphs, theta)
         with self.table.memory():
-            return self.table.evaluate(graphs, theta)
+            found = self.table.evaluate(graphs, send(theta, self.device))
+            loss, gradient = np.split(import_torch().cat(found).cpu().numpy(), [1])
+        return float(loss[0]), gradient
 
     def set_point(self, graphs: DeviceArcs, theta: np.ndarray) -> None:
         """Say at which weights the last evaluation on the device was."""
@@ -486,13 +446,15 @@ class TorchEvaluator(DenseEvaluator):
 
     def gradient(self, graphs: DeviceArcs, size: int) -> np.ndarray:
         with self.table.memory():
-            return self.table.gradient(graphs)
+            return self.table.gradient(graphs).cpu().numpy()
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        return self.table.moments(self.total_weights[0])
+        values, weight = self.table.values, self.table.weight
+        sums, squares = (part.cpu().numpy() for part in (values @ weight, values.square() @ weight))
+        return mean_and_variance(sums, squares, np.array(self.total_weights))
 
-    def gradient_factors(self) -> DeviceGradientFactors:
-        return DeviceGradientFactors(self.table)
+    def gradient_factors(self) -> DeviceTable:
+        return self.table
 
     def hessian_cost(self, graphs: DeviceArcs) -> float:
         return np.inf  # Hessians of the CPU would take longer than the steps that they save

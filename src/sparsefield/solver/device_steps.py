@@ -134,7 +134,7 @@ class DeviceSteps:
         table, n, theta = self._table, self._n, x.clone()
         shift = table.sums(self._arcs, x[self._arcs.parameter], slice(0, n), self._means[:, None])[:, 0]
         theta[:n] -= shift * self._centered
-        loss, slope = table.evaluate_there(self._arcs, theta)
+        loss, slope = table.evaluate(self._arcs, theta)
         plain = slope + self._l2 * theta
         value = loss + self._strengths @ theta.abs() + 0.5 * (self._l2 @ theta.square())
         gradient = plain.clone()
