@@ -52,9 +52,8 @@ class FileFormat:
     Attributes
     ----------
     missing : tuple of str
-        Words for missing values, in addition to the default ones; an empty cell is always missing. The default ones,
-        such as NA, are for text files and spreadsheets; in other files, which have nulls, only words given here count.
-        A number, such as -99, also stands for -99.0, and in columns of numbers.
+        Words for missing values beside an empty cell and the default ones, such as NA, which are for text files and
+        spreadsheets. A number, such as -99, also stands for -99.0, and in columns of numbers.
     missing_only : tuple of str
         Words for missing values that replace the default ones; empty keeps those.
     header : bool or None
@@ -101,9 +100,7 @@ class FileFormat:
         try:
             "a".encode(self.encoding or "utf-8")
         except (LookupError, UnicodeError):
-            problems.append(
-                f"The encoding {self.encoding!r} is unknown: give one such as utf-8, cp1252, latin-1 or utf-16."
-            )
+            problems.append(f"The encoding {self.encoding!r} is unknown: give one such as utf-8 or cp1252.")
         if self.decimal not in (None, ".", ","):
             problems.append(f"The decimal mark must be '.' or ','; got {self.decimal!r}.")
         if self.dates not in (None, *DATE_CHOICES):
