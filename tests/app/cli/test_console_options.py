@@ -10,6 +10,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from sparsefield.app.cli.console import StatusLine
+
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
@@ -45,3 +47,18 @@ def test_shells_complete_commands() -> None:
         [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False
     )
     assert set(done.stdout.split()) == {"sample"}, done.stderr
+
+
+def test_the_time_left_is_that_of_the_count_that_runs(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    clock = iter([0.0, 0.0, 10.0, 10.0, 12.0, 12.0, 40.0, 40.0])
+    monkeypatch.setattr("sparsefield.app.cli.console.time.perf_counter", lambda: next(clock))
+    watch = StatusLine("Drawing")
+    watch._next = 0.0
+    watch.show_progress(0, 4)  # the work begins at 0 s, after the line was made
+    for done in (1, 2):
+        watch.show_progress(done, 4)
+    watch._next = 0.0
+    watch.show_progress(1, 2)  # another count: its first unit took 28 s
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Drawing: 25% done, about 30 s left, 10.0 s"
+    assert lines[-1] == "Drawing: 50% done, about 28 s left, 40.0 s"

@@ -230,9 +230,10 @@ class StatusLine:
 
     def show_progress(self, done: int, total: int, what: str = "") -> None:
         """Show that ``done`` of ``total`` units are done, and the time left; fewer than before begin another count."""
+        now = time.perf_counter()
         if done <= self._done:
-            self._started = self._last
-        self._done, self._last = done, time.perf_counter()
+            self._started = self._last if done else now
+        self._done, self._last = done, now
         if done:
             left = (self._last - self._started) * (total - done) / done
             what = f"{what} {total:,}" if what else f"{done / total:.0%} done"
