@@ -75,34 +75,6 @@ def test_a_chain_labels_what_it_learned(chain) -> None:
     assert (np.diff(np.abs(table["weight"])) <= 0.0).all()
 
 
-@pytest.mark.parametrize("constant", ["intercept", "attribute"])
-def test_weights_are_those_of_crfsuite(tmp_path, constant) -> None:
-    """An intercept is CRFsuite's weight of an attribute that is always 1."""
-    crfsuite = pytest.importorskip("pycrfsuite", reason="python-crfsuite is not installed")
-    trainer = crfsuite.Trainer("lbfgs", verbose=False)
-    trainer.set_params({"c1": 0.0, "c2": 0.25, "epsilon": 1e-9, "delta": 1e-14, "max_iterations": 5000})
-    for tokens, labels in zip(X, Y, strict=True):
-        trainer.append(tokens, labels)
-    trainer.train(str(tmp_path / "model"))
-    tagger = crfsuite.Tagger()
-    tagger.open(str(tmp_path / "model"))
-    theirs = tagger.info()
-    ours = X if constant == "attribute" else without_bias(X)
-    options = {"l1": 0.0, "l2": 0.5, "solver": Solver(kkt_tol=1e-6)}  # c2 |w|^2 is l2 / 2 |w|^2
-    chain = ChainCRF(**options, fit_intercept=constant == "intercept").fit(ours, Y)
-    states = {(a.replace("=", ":"), label): w for a, label, w in chain.state_features_.iter_rows()}
-    if constant == "intercept":
-        states |= {("bias", label): w for label, w in zip(chain.classes_.tolist(), chain.intercept_, strict=True)}
-    steps = {(a, b): w for a, b, w in chain.transition_features_.iter_rows()}
-    assert set(states) == set(theirs.state_features)
-    assert set(steps) == set(theirs.transitions)
-    assert max(abs(states[key] - weight) for key, weight in theirs.state_features.items()) < 1e-3
-    assert max(abs(steps[key] - weight) for key, weight in theirs.transitions.items()) < 1e-3
-    assert chain.predict(ours) == [tagger.tag(tokens) for tokens in X]
-    tagger.set(X[0])
-    assert chain.predict_marginals(ours[:1])[0][1, 0] == pytest.approx(tagger.marginal("D", 1), abs=1e-4)
-
-
 def test_without_l1_an_intercept_is_the_weight_of_a_constant_column() -> None:
     options = {"l1": 0.0, "l2": 0.5, "solver": Solver(kkt_tol=1e-6)}
     arrays = as_arrays(X)
