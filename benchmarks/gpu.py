@@ -13,7 +13,7 @@ import typer
 
 from benchmarks.command_line import Json, Row, Seed, choose_parts, print_rows
 from benchmarks.dependent_data import draw_factors, draw_texts
-from benchmarks.measure import Report
+from benchmarks.measure import QUICK_SECONDS, Report
 from benchmarks.planted import draw_planted
 from benchmarks.scale import default_l1
 from sparsefield import MarkovField, Solver, contacts, sequence_weights
@@ -102,11 +102,13 @@ def run_gpu(
 
 
 def fit_field(X: Any, l1: float | str, engine: str | None, weight: Array | None = None) -> tuple[MarkovField, float]:
-    """Return a fitted field and the seconds of the fit, from the table to the field."""
-    field = MarkovField(l1=l1, solver=Solver(engine=engine), random_state=0)
-    started = time.perf_counter()
-    field.fit(X, sample_weight=weight)
-    return field, time.perf_counter() - started
+    """Return a fitted field, and the seconds from the table to the field: of a quick fit the least of two."""
+    field, times = MarkovField(l1=l1, solver=Solver(engine=engine), random_state=0), list[float]()
+    while not times or (times[0] < QUICK_SECONDS and len(times) < 2):
+        started = time.perf_counter()
+        field.fit(X, sample_weight=weight)
+        times.append(time.perf_counter() - started)
+    return field, min(times)
 
 
 def precision_of(ranked: Sequence[tuple[str, str, float]], made: SyntheticField) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,14 @@ def test_a_fit_begins_with_sentences_and_ends_with_errors_by_column(run, pairs: 
     better = sum(one.gain.value > max(one.gain.error, 0.001) for one in ranked)
     assert f"better than by column frequencies in {better} of 16 columns" in done.out
     assert NO_GAIN not in done.out
+
+
+def test_a_gpu_needs_torch_and_is_another_place_than_a_cluster(run, coins: Path, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    done = run("fit", coins, "-o", tmp_path / "m", "--l1", 5, "--gpu")
+    assert done.code == 2
+    assert "A GPU needs torch: pip install 'sparsefield[gpu]'." in done.err
+    assert "give one of them" in run("fit", coins, "-o", tmp_path / "m", "--gpu", "--cluster", "here:1").err
 
 
 def test_a_fit_to_independent_columns_says_that_nothing_was_found(run, coins: Path, tmp_path: Path) -> None:
