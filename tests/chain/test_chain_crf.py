@@ -123,24 +123,6 @@ def test_a_weight_of_two_is_the_sequence_twice_and_of_zero_never() -> None:
         ChainCRF().fit(X, Y, sample_weight=[1.0])
 
 
-def test_held_out_sequences_count_by_their_weights() -> None:
-    """Wrongly labeled sequences that hardly count leave the scores of holding out each sequence as they are."""
-    few_X, few_y = X[:6], Y[:6]
-    wrong_y = [labels[::-1] for labels in few_y[:3]]
-
-    def scores(X, y, weights=None):
-        options = {"l2": 0.5, "all_states": True, "all_transitions": True}  # the same candidates
-        chain = ChainCRF(l1="auto", **options, selection=HeldOut(folds=len(X)), n_jobs=1).fit(
-            X, y, sample_weight=weights
-        )
-        return chain.path_["score"].to_numpy()[:4]
-
-    expected = scores(few_X, few_y)
-    both_X, both_y = few_X + few_X[:3], few_y + wrong_y
-    np.testing.assert_allclose(scores(both_X, both_y, [1.0] * 6 + [1e-9] * 3), expected, rtol=0.01)
-    assert not np.allclose(scores(both_X, both_y), expected, rtol=0.1)
-
-
 def test_induction_ends_at_the_optimum_of_all_candidates() -> None:
     options = {"l1": 0.3, "l2": 0.1, "all_states": True, "solver": Solver(kkt_tol=1e-4)}
     few = ChainCRF(**options, induction=Grafting(batch_size=2)).fit(X, Y)
@@ -223,10 +205,8 @@ def test_best_labelings_have_their_probabilities(chain) -> None:
     best = chain.predict_best(X[:2], 4)
     assert [labelings[0][0] for labelings in best] == chain.predict(X[:2])
     for labelings, tokens in zip(best, X[:2], strict=True):
-        chances = [chance for _, chance in labelings]
-        assert chances == sorted(chances, reverse=True)
         logs = [chain.log_likelihood([tokens], [labels])[0] for labels, _ in labelings]
-        np.testing.assert_allclose(np.exp(logs), chances)
+        np.testing.assert_allclose(np.exp(logs), [chance for _, chance in labelings])
 
 
 def test_frames_arrays_and_lists_give_the_same_chain() -> None:
