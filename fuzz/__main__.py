@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Collection
@@ -21,6 +22,8 @@ from fuzz.scheduling import Failure, Schedule, Turn, run_schedule
 from sparsefield.app.cli import run_app
 from sparsefield.errors import DataError
 
+CORES = os.cpu_count() or 1
+
 app = typer.Typer(help="Feed sparsefield with odd and damaged input.", add_completion=False)
 Seed = Annotated[int, typer.Option(envvar="FUZZ_SEED", help="Seed of all cases.")]
 VariantOption = Annotated[str, typer.Option(help=f"Variant of the child process: {', '.join(VARIANTS)}.")]
@@ -33,7 +36,7 @@ def run(
     seed: Seed = 0,
     campaign: Annotated[list[str] | None, typer.Option(help="Campaigns to run; all by default.")] = None,
     variant: Annotated[list[str] | None, typer.Option(help="Variants to run; all by default.")] = None,
-    processes: Annotated[int, typer.Option(min=1, help="Number of child processes; no result depends on it.")] = 1,
+    processes: Annotated[int, typer.Option(min=1, help="Child processes; no result depends on them.")] = CORES,
     cases: Annotated[int | None, typer.Option(min=1, help="Cases of each campaign and variant at most.")] = None,
     output: Output = OUTPUT,
 ) -> int:

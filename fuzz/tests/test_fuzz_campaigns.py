@@ -15,7 +15,6 @@ from fuzz.campaigns import CAMPAIGNS
 from fuzz.child_process import Child
 from fuzz.judging import check_finite, judge, unchanged
 from fuzz.recipes import FAILURES, Campaign, CaseResult, NoCaseError, Recipe, Verdict, WrongResultError
-from fuzz.shrinking import shrink
 from sparsefield.errors import DataError
 
 
@@ -95,10 +94,6 @@ def test_changes_of_bytes_fit_files_of_any_length() -> None:
     for data in (b"", b"a", bytes(range(256))):
         results = {apply_changes(data, [step]) for step in changes}
         assert len(results) > 1
-
-
-def test_shrinking_keeps_only_what_fails() -> None:
-    assert shrink(list(range(20)), lambda some: {3, 17} <= set(some)) == [3, 17]
 
 
 def test_tallies_are_continued_and_printed(tmp_path) -> None:

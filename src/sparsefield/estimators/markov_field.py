@@ -398,7 +398,6 @@ class MarkovField(TransformerMixin, FieldEstimator):
         ``max_cells`` get an exact completion. For others, max-product belief propagation, then simulated annealing with
         20 restarts, searches for it, with a warning.
         """
-        raise_problems(problems_of({"max_cells": max_cells}))
         if sp.issparse(X):
             return fill_cells(X, self._read(X), {})  # which has no missing cells
         source, table = self._compile(X)

@@ -31,6 +31,7 @@ from sparsefield.inference.gibbs import ChainMeans, run_chains
 from sparsefield.inference.missing_problem import compile_problem
 from sparsefield.kernels.gibbs_chains import Event
 from sparsefield.model import Field
+from sparsefield.options import problems_of, raise_problems
 
 QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
 """Gibbs chains of queries that exact inference cannot answer: long ones, since a query is about one row."""
@@ -57,6 +58,7 @@ class Probability:
 
 def find_completion(field: Field, dataset: Dataset, engine: Engine, max_cells: int) -> MAPResult:
     """Return the most probable completion of all rows, with a warning if some were found by a search."""
+    raise_problems(problems_of({"max_cells": max_cells}))
     result = complete(field, dataset, engine, max_cells=max_cells)
     unsure = sum(int((~exact).sum()) for exact in result.exact)
     if unsure:

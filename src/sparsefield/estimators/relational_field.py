@@ -51,6 +51,7 @@ from sparsefield.inference import MeanField, draw
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.inference.gibbs import AIS
 from sparsefield.model import Field
+from sparsefield.options import COUNT, problems_of, raise_problems
 from sparsefield.parameters import BURN_IN
 
 Pairs = tuple[np.ndarray, np.ndarray]
@@ -203,8 +204,7 @@ class RelationalField(FieldEstimator):
 
         ``progress`` is called from time to time with the number of sweeps done and their total number.
         """
-        if sweeps < 1:
-            raise ValueError(f"sweeps must be at least 1, got {sweeps}.")
+        raise_problems(problems_of({"sweeps": sweeps}, {"sweeps": COUNT}))
         dataset = self._compile_densely(given)
         seed = as_seed(self.random_state if random_state is None else random_state)
         with threads_for(self, dataset) as engine:
