@@ -78,7 +78,9 @@ def type_of_series(series: nw.Series) -> ColumnType:
     if dtype in (nw.Categorical, nw.Enum):
         # Categories of polars' Categorical are those of all columns, and an array of Arrow has its own in each chunk.
         fixed = dtype == nw.Enum or series.implementation.is_pandas_like()
-        return _type_of_categories(series, "ordered" if dtype == nw.Enum else "categorical", fixed=fixed)
+        name = "ordered" if dtype == nw.Enum else "categorical"
+        values, in_days = plain_values(series.name, as_objects(series.cat.get_categories().to_list() if fixed else []))
+        return ColumnType() if in_days else ColumnType(name, tuple(values.tolist()))
     return _type_of_cells(series.to_list()) if dtype == nw.Object else ColumnType()
 
 
@@ -185,13 +187,6 @@ def _times(unit: str, zone: Any) -> str:
     return f"datetime[{unit}, {zone}]" if zone else f"datetime[{unit}]"
 
 
-def _type_of_categories(series: nw.Series, dtype: str, *, fixed: bool) -> ColumnType:
-    if not fixed:
-        return ColumnType(dtype)
-    values, in_days = plain_values(series.name, as_objects(series.cat.get_categories().to_list()))
-    return ColumnType() if in_days else ColumnType(dtype, tuple(values.tolist()))
-
-
 def _type_of_numpy(dtype: np.dtype) -> ColumnType:
     unit = np.datetime_data(dtype)[0]
     if dtype.kind == "M" and unit in ("Y", "M", "W", "D"):
@@ -227,7 +222,11 @@ def write_number(number: float, digits: int = 4, dtype: str = "") -> str:
     """
     family = family_of(dtype)
     if family == "dates":
-        return _write_date(number, dtype)
+        try:
+            (moment,) = cells_of_days([number], dtype)
+        except (OverflowError, ValueError):
+            return f"{number:.4g} days after 1970-01-01"
+        return moment.strftime("%Y-%m-%d %H:%M").removesuffix(" 00:00")
     if family == "times of day":
         minutes = round(number * 24 * 60)
         return f"{minutes // 60:02d}:{minutes % 60:02d}"
@@ -260,11 +259,3 @@ def _plain(number: float, digits: int) -> str:
     return (
         text if "e" not in text else f"{float(text):.20f}".rstrip("0").rstrip(".") if size < 1 else f"{float(text):.0f}"
     )
-
-
-def _write_date(days: float, dtype: str) -> str:
-    try:
-        (moment,) = cells_of_days([days], dtype)
-    except (OverflowError, ValueError):
-        return f"{days:.4g} days after 1970-01-01"
-    return moment.strftime("%Y-%m-%d %H:%M").removesuffix(" 00:00")

@@ -225,7 +225,18 @@ def complete(field: Field, dataset: Dataset, engine: Engine, *, max_cells: int =
     def solve(members: list[tuple[int, Block]]) -> None:
         compiled = compile_problem(dataset, field.graphs, members)
         graph = build_factors(compiled.problem, field.theta)
-        best, certain, component_log_probability = most_probable_codes(graph, max_cells)
+        best, certain = np.zeros(graph.n_missing, dtype=np.int64), np.ones(graph.n_missing, dtype=bool)
+        component_log_probability, component = np.full(graph.n_components, np.nan), graph.component_of_cell
+        for batch in batches_by_shape(graph, max_cells):
+            if not batch.plan.feasible:
+                certain[batch.missing_cells] = False
+                continue
+            for part in batch.split():
+                best[part.missing_cells], top = most_probable(graph, part)
+                of_part = np.minimum(top - log_partition(graph, part), 0.0)
+                component_log_probability[component[part.missing_cells[:, 0]]] = of_part
+        if not certain.all():
+            _search(graph, np.unique(component[~certain]), best)
         member, variable, row = compiled.missing_cells
         problem = compiled.problem
         row_component = problem.entity_component[problem.entity_of_cell]
@@ -241,24 +252,6 @@ def complete(field: Field, dataset: Dataset, engine: Engine, *, max_cells: int =
 
     engine.map(solve, independent_groups(dataset, blocks))
     return MAPResult(tuple(codes), tuple(exact), tuple(log_probability))
-
-
-def most_probable_codes(graph: FactorGraph, max_cells: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the most probable codes (cells,), whether they are exact (cells,), and log-probabilities (components,)."""
-    codes, exact = np.zeros(graph.n_missing, dtype=np.int64), np.ones(graph.n_missing, dtype=bool)
-    log_probability, wide, component = np.full(graph.n_components, np.nan), [], graph.component_of_cell
-    for batch in batches_by_shape(graph, max_cells):
-        if not batch.plan.feasible:
-            wide.append(component[batch.missing_cells[:, 0]])
-            exact[batch.missing_cells] = False
-            continue
-        for part in batch.split():
-            codes[part.missing_cells], top = most_probable(graph, part)
-            of_part = np.minimum(top - log_partition(graph, part), 0.0)
-            log_probability[component[part.missing_cells[:, 0]]] = of_part
-    if wide:
-        _search(graph, np.concatenate(wide), codes)
-    return codes, exact, log_probability
 
 
 def _search(graph: FactorGraph, components: np.ndarray, codes: np.ndarray) -> None:

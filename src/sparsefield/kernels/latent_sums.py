@@ -21,33 +21,6 @@ _MIN_PROBABILITY = 1e-200
 
 
 @njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
-def _predict_binary(z, shift, p, base):
-    """Set p and base to the probabilities of state 1 and of the reference state, given the logit z + shift."""
-    for i in range(z.shape[0]):
-        logit = z[i] + shift
-        u = exp_nonpositive(-abs(logit))
-        p[i] = (1.0 if logit > 0.0 else u) / (1.0 + u)
-        base[i] = (u if logit > 0.0 else 1.0) / (1.0 + u)
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
-def _likelihood_ratio(codes, p, posterior, ratio, sums):
-    """Set ratio to r_h / p_h, or to r_h for a missing cell, and add it to sums."""
-    for i in range(posterior.shape[0]):
-        likelihood = p[codes[i], i] if codes[i] >= 0 else 1.0
-        ratio[i] = posterior[i] / (likelihood if likelihood > _MIN_PROBABILITY else _MIN_PROBABILITY)
-        sums[i] += ratio[i]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
-def _leave_one_out(ratio, factor, observed, weight, posterior, change):
-    """Turn ratio into p(h | other cells) x row weight, 0 for missing cells; add its difference to r_h to change."""
-    for i in range(posterior.shape[0]):
-        ratio[i] *= factor[i]
-        change[i] += ratio[i] - observed[i] * weight[i] * posterior[i]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
 def _add_errors(ratio, value, p, errors):
     """Add ratio x value x p to errors and return the sum of that term."""
     total = 0.0
@@ -103,8 +76,14 @@ def sum_out(block, graph, theta, shift, posterior, errors, change, totals, proba
                 sums[i] = 0.0
                 observed[i] = 1.0 if codes[i] >= 0 else 0.0
             for h in range(joint):
+                part, ratio_h = posterior[h, start:end], ratio[h]
                 if width == 1 and coding.has_reference[v]:
-                    _predict_binary(z[0, start:end], shift[h, first], p[h, 1], p[h, 0])
+                    logits_of_rows, one, base = z[0, start:end], p[h, 1], p[h, 0]
+                    for i in range(count):
+                        logit = logits_of_rows[i] + shift[h, first]
+                        u = exp_nonpositive(-abs(logit))
+                        one[i] = (1.0 if logit > 0.0 else u) / (1.0 + u)
+                        base[i] = (u if logit > 0.0 else 1.0) / (1.0 + u)
                 else:
                     for s in range(width):
                         for i in range(count):
@@ -113,12 +92,18 @@ def sum_out(block, graph, theta, shift, posterior, errors, change, totals, proba
                     state_logits(coding, v, shifted, 0, states, top[:count])
                     exponentiate_states(states, top[:count], total[:count])
                     scale_rows(states, 0, total[:count])
-                _likelihood_ratio(codes, p[h], posterior[h, start:end], ratio[h], sums)
+                for i in range(count):  # r_h / p_h, or r_h for a missing cell
+                    likelihood = p[h, codes[i], i] if codes[i] >= 0 else 1.0
+                    ratio_h[i] = part[i] / max(likelihood, _MIN_PROBABILITY)
+                    sums[i] += ratio_h[i]
             for i in range(count):
                 loss += weight[i] * math.log(sums[i])
                 sums[i] = observed[i] * weight[i] / sums[i]
             for h in range(joint):
-                _leave_one_out(ratio[h], sums, observed, weight, posterior[h, start:end], change[h, start:end])
+                part, change_h, ratio_h = posterior[h, start:end], change[h, start:end], ratio[h]
+                for i in range(count):  # p(h | other cells) x row weight, 0 for missing cells
+                    ratio_h[i] *= sums[i]
+                    change_h[i] += ratio_h[i] - observed[i] * weight[i] * part[i]
                 for k in range(coding.state_offsets[v + 1] - start_state):
                     state = start_state + k
                     if probabilities.shape[0]:

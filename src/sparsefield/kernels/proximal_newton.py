@@ -49,8 +49,15 @@ def minimize(model, gradient, strengths, ridge, theta, max_change, tolerance, ma
     products = np.zeros(model.arc_offsets[-1])
     diagonal = np.empty(size)
     for f in range(size):
-        diagonal[f] = ridge[f] + _curvature(model, f)
-        step[f] = 0.0
+        diagonal[f], step[f] = ridge[f], 0.0
+        for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
+            a = model.arcs_of[j]
+            block = model.block_of[a]
+            start, width = model.arc_offsets[block], model.arc_offsets[block + 1] - model.arc_offsets[block]
+            row = model.starts[block] + (a - start) * width
+            for i in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
+                if model.block_of[model.arcs_of[i]] == block:
+                    diagonal[f] += model.blocks[row + model.arcs_of[i] - start]
     listed = np.empty(size, dtype=np.int64)
     for _ in range(max_passes):
         # At one point: what each parameter has when its turn comes says little, since all others move after it.
@@ -99,22 +106,6 @@ def _violation(slope, value, strength):
     if value < 0.0:
         return abs(slope - strength)
     return max(abs(slope) - strength, 0.0)
-
-
-@njit(nogil=True, cache=True)
-def _curvature(model, f):
-    """Return the second derivative of the model for a parameter."""
-    total = 0.0
-    for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
-        a = model.arcs_of[j]
-        block = model.block_of[a]
-        first, width = model.arc_offsets[block], model.arc_offsets[block + 1] - model.arc_offsets[block]
-        row = model.starts[block] + (a - first) * width
-        for i in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
-            b = model.arcs_of[i]
-            if model.block_of[b] == block:
-                total += model.blocks[row + b - first]
-    return total
 
 
 @njit(nogil=True, cache=True)

@@ -38,7 +38,13 @@ def bias_table(field: Field, kind: str = "polars") -> Frame:
     The state is missing for the score of an ordinal or numeric column, and "square" for the squared score of a numeric
     one, whose bias is its precision.
     """
-    rows = sorted(_bias_rows(field), key=lambda row: -abs(row.weight))
+    layout, rows = field.layout, []
+    classes = np.concatenate([schema.column_classes[: schema.n_target_columns] for schema in layout.schemas])
+    for column in np.flatnonzero(field.biases):
+        table, variable, state = layout.own_column_name(int(layout.column_of_target[column]))
+        state = "square" if classes[column] == ColumnClass.SQUARE else state
+        rows.append(_Row("", ((table, variable, state),), float(field.biases[column])))
+    rows.sort(key=lambda row: -abs(row.weight))
     tables, variables, states = ([row.terms[0][k] for row in rows] for k in range(3))
     names = {"table": tables, "variable": variables} if _is_relational(field) else {"variable": variables}
     columns = make_label_columns(names, kind) | make_label_columns({"state": states}, kind)
@@ -153,16 +159,6 @@ class _Row(NamedTuple):
 
 def _is_relational(field: Field) -> bool:
     return field.layout.tables != ("",)
-
-
-def _bias_rows(field: Field) -> Iterator[_Row]:
-    layout = field.layout
-    classes = np.concatenate([schema.column_classes[: schema.n_target_columns] for schema in layout.schemas])
-    for column in np.flatnonzero(field.biases):
-        table, variable, state = layout.own_column_name(int(layout.column_of_target[column]))
-        if classes[column] == ColumnClass.SQUARE:
-            state = "square"
-        yield _Row("", ((table, variable, state),), float(field.biases[column]))
 
 
 def _feature_rows(field: Field) -> Iterator[_Row]:
