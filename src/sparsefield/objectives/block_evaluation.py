@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -48,15 +48,6 @@ class EvaluatedBlock(NamedTuple):
 def as_evaluated(block: Block, table: int = 0) -> tuple[EvaluatedBlock, None]:
     """Return a block of a table before any evaluation."""
     return EvaluatedBlock(table, block), None
-
-
-class CellLoss(Protocol):
-    """An objective over cells: see `sparsefield.objectives.dense_evaluator.CellObjective`."""
-
-    averaged: ClassVar[bool]
-    by_regressions: ClassVar[bool]
-
-    def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]: ...
 
 
 class Slopes(NamedTuple):
@@ -149,7 +140,8 @@ def divide(graph: Adjacency, n_rows: int, n_blocks: int) -> list[range]:
 class EvaluationTask(NamedTuple):
     """What an evaluation of all blocks shares."""
 
-    objective: CellLoss
+    objective: Any
+    """A `sparsefield.objectives.dense_evaluator.CellObjective`."""
     layout: Layout
     graphs: Sequence[Adjacency]
     pieces: Sequence[Sequence[range]]

@@ -53,14 +53,6 @@ class PairQuery(NamedTuple):
     other pairs are wanted."""
 
 
-class ScoredFactors(Protocol):
-    """The errors of the last evaluation, in a form of which an induction rule has a method of its own."""
-
-    def propose(self, rule: Any, query: PairQuery, /) -> Any:
-        """Return the answer of the method of a rule that scores these factors, `Proposals`."""
-        ...
-
-
 class Problem(Protocol):
     """An objective on a dataset, as the training loop uses it; ``graph`` is the result of `compile`.
 
@@ -98,8 +90,11 @@ class Problem(Protocol):
         """Return the gradient of other arcs, with ``size`` parameters."""
         ...
 
-    def gradient_factors(self) -> ScoredFactors:
-        """Return the errors of the last evaluation, by which candidates are scored."""
+    def gradient_factors(self) -> Any:
+        """Return the errors of the last evaluation, by which candidates are scored.
+
+        Its method ``propose(rule, query)`` returns what the method of a rule for such errors does, `Proposals`.
+        """
         ...
 
     def bias_hessian(self) -> np.ndarray:

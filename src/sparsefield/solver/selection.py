@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -55,12 +55,6 @@ NOT_DENSER = 1.5
 """Standard errors of a difference in the first fold beyond which all folds together will not select a smaller l1."""
 
 
-class MakePath(Protocol):
-    """A function that returns a path; callbacks hear of the iterations of the first fold."""
-
-    def __call__(self, dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Path: ...
-
-
 @dataclass(frozen=True)
 class PathSelection:
     """The selected l1, and the path from which it was selected."""
@@ -92,7 +86,7 @@ class PathSelection:
 
 def select_l1(
     dataset: Dataset,
-    make: MakePath,
+    make: Callable[..., Path],
     engine: Engine,
     options: SelectionOptions,
     callbacks: FitCallbacks | None = None,
@@ -137,13 +131,12 @@ def select_l1(
             chosen, rises = search_l1(grid, tolerated, min_improvement)
         if whole_path or not held_out:
             patience = LONG_PATIENCE if whole_path else PATIENCE
-            points = dict(enumerate(_follow(grid, patience, chosen + 1, min_improvement)))
+            followed, ended = _follow(grid, patience, chosen + 1, min_improvement)
+            points = dict(enumerate(followed))
         else:
             points = grid.path()
         if not held_out:
-            path = list(points.values())
-            chosen = int(np.argmax([point.score for point in path[: _length(path, PATIENCE, min_improvement)]]))
-            rises = len(path) == PATH_LENGTH and _length(path, PATIENCE, min_improvement) is None
+            chosen, rises = int(np.argmax([point.score for point in followed])), not ended
     scale = plan.scale if len(values) > 1 else 1.0  # all columns are independent, at any l1
     l1 = points[chosen].l1 * scale
     if rises:
@@ -171,26 +164,20 @@ def _values_of_l1(l1_max: float, unit: float | None) -> np.ndarray:
     return l1_max * STEP ** np.arange(PATH_LENGTH)
 
 
-def _follow(grid: FoldGrid, patience: int, min_length: int, min_improvement: float) -> list[PathPoint]:
-    """Return the points of all folds, value by value, until ``patience`` of them in a row are no better."""
-    path: list[PathPoint] = []
+def _follow(grid: FoldGrid, patience: int, min_length: int, min_improvement: float) -> tuple[list[PathPoint], bool]:
+    """Return the points of all folds, value by value, until ``patience`` of them in a row are no better than the best.
+
+    Also whether there were so many; otherwise all values, or the only one, were followed.
+    """
+    path, best, worse = [], 0, 0
     for k in range(len(grid)):
         grid.pool([k])
         path.append(grid.point(k))
-        if len(path) >= min_length and _length(path, patience, min_improvement) is not None:
-            break
-    return path
-
-
-def _length(path: Sequence[PathPoint], patience: int, min_improvement: float) -> int | None:
-    """Return after how many points ``patience`` in a row were no better than the best before; None if never."""
-    best, worse = path[0], 0
-    for k, point in enumerate(path):
-        better = k == 0 or is_better(point, best, min_improvement)
-        best, worse = (point, 0) if better else (best, worse + 1)
-        if worse >= patience:
-            return k + 1
-    return None
+        better = k == 0 or is_better(path[k], path[best], min_improvement)
+        best, worse = (k, 0) if better else (best, worse + 1)
+        if len(path) >= min_length and worse >= patience:
+            return path, True
+    return path, len(path) < PATH_LENGTH
 
 
 # -- the search --------------------------------------------------------------------------------------------------------
