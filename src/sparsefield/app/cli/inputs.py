@@ -180,7 +180,7 @@ def form_of(data: Path) -> Literal["table", "matrix", "linked"]:
 
 def has_linked_tables(data: Path) -> bool:
     """Return whether a path names a SQLite file of several tables."""
-    from sparsefield.app.tables.linked import is_database, open_database
+    from sparsefield.app.tables.sqlite_file import is_database, open_database
 
     if not is_database(data):
         return False

@@ -212,7 +212,7 @@ def _read(content: _Content, options: FileFormat) -> SourceTable:
         if kind == "sheet":
             return _read_sheet(content.data, name, options)
         if kind == "sqlite":
-            from sparsefield.app.tables.linked import open_database
+            from sparsefield.app.tables.sqlite_file import open_database
 
             with content.as_file() as path, open_database(path, name) as database:
                 options = replace(options, sheet=_choose(database.tables, options.sheet, name, "table"))

@@ -14,8 +14,9 @@ import polars as pl
 
 from sparsefield.app.tables.column_kinds import find_kinds
 from sparsefield.app.tables.file_format import FileFormat
-from sparsefield.app.tables.linked import is_database, propose_schema, read_database, read_triples
+from sparsefield.app.tables.linked import propose_schema, read_database, read_triples
 from sparsefield.app.tables.read import SourceTable, read_source, read_table
+from sparsefield.app.tables.sqlite_file import is_database
 from sparsefield.data.links import ForeignKey, Link, OffsetLink
 from sparsefield.data.relational import Relational, resolve_templates
 from sparsefield.errors import DataError
