@@ -421,21 +421,17 @@ class Layout:
         number[self.column_of_target] = np.arange(self.n_target_columns)
         return number
 
-    @cached_property
-    def _mirrors(self) -> tuple[int, ...]:
-        """Index of the reverse view of each view, -1 if the source table has no targets."""
-        by_side = {(view.template, view.forward): k for k, view in enumerate(self.neighbor_views)}
-        return tuple(
-            k if self.templates[v.template].symmetric else by_side.get((v.template, not v.forward), -1)
-            for k, v in enumerate(self.neighbor_views)
-        )
-
     def _backward(self, a: Array, b: Array) -> tuple[Array, Array, Array]:
         """Return target and source column of each pair's second arc, and whether it has one."""
         target, source = b.copy(), a.copy()
         views = self.view_of_column[b]
         for k in np.unique(views[views >= 0]):
-            view, mirror = self.neighbor_views[k], self._mirrors[k]
+            view = self.neighbor_views[k]
+            # The view in the other direction, which a symmetric template does not have.
+            back = view.template, view.forward == self.templates[view.template].symmetric
+            mirror = next(
+                (m for m, other in enumerate(self.neighbor_views) if (other.template, other.forward) == back), -1
+            )
             at = np.flatnonzero(views == k)
             target_start, source_start = self.column_starts[view.target_table], self.column_starts[view.source_table]
             column = view.columns[b[at] - target_start - view.start]
