@@ -395,7 +395,7 @@ def score_row_batches(
 
 def score_cells(path: Path, *, cells: HiddenCells, engine: Engine, options: SelectionOptions) -> Scores:
     """Score a field by the mean log-probability of hidden cells given the others."""
-    marginals = infer_marginals(final_field(path, options), cells.dataset, ShortGibbs(copies=4), engine)
+    marginals = infer_marginals(final_field(path, options), cells.dataset, ShortGibbs(), engine)
     total, count = np.zeros(BATCHES), np.zeros(BATCHES)
     for table, beliefs, codes, hidden, batches in zip(cells.dataset.tables, marginals.values, *cells[1:], strict=True):
         v, rows = np.nonzero(hidden)

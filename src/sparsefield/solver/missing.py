@@ -144,7 +144,7 @@ class MonteCarloEM(MissingCells):
             for _ in range(1 if self._on_path else ROUGH_ROUNDS):
                 advance(STEPS_PER_ROUND)
                 self.refresh()
-            advance(STEPS_PER_ROUND if self._on_path else None)
+            advance(None)
             return
         while not final:
             window: list[np.ndarray] = []
