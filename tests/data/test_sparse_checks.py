@@ -76,3 +76,11 @@ def test_more_columns_than_memory_can_name_are_refused_beforehand(monkeypatch) -
         as_source(sp.coo_matrix((10**10, 2), dtype=np.int8))
     with pytest.raises(DataError, match=r"2,147,483,647 is the most"):
         as_source(sp.coo_matrix((2, 2**33), dtype=np.int8))
+
+
+def test_the_limit_of_a_process_is_the_memory_that_it_has(monkeypatch) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (2**32, 2**33))
+    assert memory_module.available_memory() <= 2**32
+    with pytest.raises(DataError, match="rows takes about"):
+        as_source(sp.coo_matrix((2**29, 2), dtype=np.int8))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from sparsefield.errors import DataError
@@ -13,11 +14,16 @@ ALWAYS_AVAILABLE = 2**26
 
 
 def machine_memory() -> float:
-    """Return the memory in bytes of this machine or container; infinite if the system does not report it."""
+    """Return the memory in bytes of this machine, container or process; infinite if the system does not report it."""
     try:
         memory = float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, OSError, ValueError):
         memory = float("inf")
+    with suppress(ImportError):  # Windows has no such limits
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        memory = memory if limit == resource.RLIM_INFINITY else min(memory, float(limit))
     try:
         return min(memory, float(Path("/sys/fs/cgroup/memory.max").read_text()))
     except (OSError, ValueError):  # no such file, or "max"
