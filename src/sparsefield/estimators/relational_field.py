@@ -209,8 +209,7 @@ class RelationalField(FieldEstimator):
         seed = as_seed(self.random_state if random_state is None else random_state)
         with threads_for(self, dataset) as engine:
             drawn = draw(self.field_, dataset, sweeps=sweeps, seed=seed, engine=engine, progress=progress)
-        seed = 0 if seed is None else seed
-        seeds = np.random.SeedSequence(seed).spawn(len(dataset.tables))
+        seeds = np.random.SeedSequence(seed or 0).spawn(len(dataset.tables))
         return self._fill(given, map(drawn_cells, dataset.tables, (codes[0] for codes in drawn), seeds))
 
     def _compile_densely(self, X: Relational) -> Dataset:
