@@ -66,8 +66,8 @@ def learn_schema(
         matrix = source.native
         return learn_binary_schema(source.names, set(observed), matrix.indptr, matrix.indices, sample_weight)
     summaries = summarize_columns(source, sample_weight, given, known)
-    kinds = {summary.name: kind_of_column(summary, given, known) for summary in summaries}
-    names = [name for name, kind in kinds.items() if kind.kind == "numeric"]
+    numeric = [summary for summary in summaries if kind_of_column(summary, given, known).kind == "numeric"]
+    names = [summary.name for summary in numeric]
     numbers = np.full((source.n_rows, len(names)), np.nan)
     for name, cells in zip(names, numbers.T, strict=True):
         column = source.column(name)

@@ -88,7 +88,7 @@ def infer(field: Field, dataset: Dataset, inference: InferenceMethod, engine: En
         missing = np.repeat(table.codes() < 0, np.diff(table.schema.coding.state_offsets), axis=0)
         conditionals.append(np.where(missing, values, predicted))
     return CellProbabilities(
-        marginals.values, tuple(conditionals), observed.log_likelihood, marginals.unconverged, marginals.methods
+        tuple(marginals.values), tuple(conditionals), observed.log_likelihood, marginals.unconverged, marginals.methods
     )
 
 
