@@ -23,6 +23,7 @@ from sparsefield.analysis.refit import (
     Estimate,
     RefitProblem,
     compile_refit,
+    minimize,
     minimize_nearby,
     newton_solver,
     refit_field,
@@ -83,7 +84,10 @@ def draw_weights(
         factors = row_factors(problem.n_rows, seed, number, dropped)
         start, rows = problem.start(estimate.theta, problem.rows.weight, factors), np.flatnonzero(factors)
         part = problem.subset(rows)
-        return minimize_nearby(part, start, part.rows.weight * factors[rows], solve, TOLERANCE)
+        weight = part.rows.weight * factors[rows]
+        # Rows that were not drawn can leave directions flat, which only the own Hessian shows.
+        optimum = minimize(part, minimize_nearby(part, start, weight, solve, TOLERANCE)[0], weight, TOLERANCE)
+        return optimum.theta, optimum.converged
 
     draws, unfinished = np.empty((count, len(estimate.theta) - problem.n_biases)), 0
     with Threads(n_jobs) as engine:
