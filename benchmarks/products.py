@@ -135,7 +135,7 @@ def _entries(part: Any) -> tuple[Any, Any]:
 
 def _all_tiles(part: Any, tiles: Sequence[Any], layout: Any) -> None:
     for tile in tiles:
-        tile_summand(part, tile, layout, 1)
+        tile_summand(part, tile, layout)
 
 
 def _least(function: Callable[[], Any], repeats: int) -> float:

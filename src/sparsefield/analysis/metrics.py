@@ -187,10 +187,9 @@ class ColumnEvaluation:
         weights, gains = np.ones(len(logs[0])) if weights is None else weights, logs[0] - logs[1]
         means = [float(np.average(part, weights=weights)) for part in (*logs, *errors, gains, np.square(gains))]
         error = math.sqrt(max(means[5] - means[4] ** 2, 0.0) * np.square(weights).sum()) / weights.sum()
-        roots = [value ** (0.5 if kind == "numeric" else 1.0) for value in means[2:4]]
-        return cls(
-            name, kind, len(gains), float(weights.sum()), -means[0], -means[1], *roots, Gain(means[4], error), **more
-        )
+        ours, base = (value ** (0.5 if kind == "numeric" else 1.0) for value in means[2:4])
+        gain, total = Gain(means[4], error), float(weights.sum())
+        return cls(name, kind, len(gains), total, -means[0], -means[1], ours, base, gain, **more)
 
     @classmethod
     def join(cls, parts: Sequence[ColumnEvaluation]) -> ColumnEvaluation:

@@ -86,8 +86,8 @@ class Threads(Engine):
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         items, tell, results = list(items), _progress.get(), []
-        several = self._pool is not None and len(items) > 1
-        for result in self._pool.map(function, items) if several else map(function, items):
+        pool = self._pool if len(items) > 1 else None
+        for result in map(function, items) if pool is None else pool.map(function, items):
             results.append(result)
             if tell is not None and len(items) > 1:
                 tell(len(results), len(items))

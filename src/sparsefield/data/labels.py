@@ -267,9 +267,9 @@ def _as_numpy_dates(values: np.ndarray) -> np.ndarray:
         return np.array(cells)
     if isinstance(cells[0], time):
         cells = [datetime.combine(date.min, cell.replace(tzinfo=None)) - datetime.min for cell in cells]
-    zoned = [isinstance(cell, datetime) and cell.tzinfo for cell in cells]
     cells = [
-        cell.astimezone(UTC).replace(tzinfo=None) if zone else cell for cell, zone in zip(cells, zoned, strict=True)
+        cell.astimezone(UTC).replace(tzinfo=None) if isinstance(cell, datetime) and cell.tzinfo else cell
+        for cell in cells
     ]
     return np.array(cells, dtype="m8[us]" if isinstance(cells[0], (timedelta, np.timedelta64)) else "M8[us]")
 

@@ -124,10 +124,11 @@ def learn_from_summaries(
             variable = make_numeric(role, summary, kind.transform, (levels or {}).get(name, MAX_LEVELS))
         else:
             variable = make_categorical(role, summary, known.get(name, ()))
-            are_text = len(variable.states) > 1 and all(isinstance(state, str) for state in variable.states)
-            if name not in given and are_text and all(map(DATE_TEXT.match, map(str, variable.states))):
+            states = list(variable.states)
+            are_text = len(states) > 1 and all(isinstance(state, str) for state in states)
+            if name not in given and are_text and all(map(DATE_TEXT.match, map(str, states))):
                 warnings.warn(
-                    f"Column {name!r} holds dates as text, such as {variable.states[0]!r}, whose order is lost: "
+                    f"Column {name!r} holds dates as text, such as {states[0]!r}, whose order is lost: "
                     f"convert it, as with pandas.to_datetime, or confirm it with kinds={{{name!r}: 'nominal'}}.",
                     DateTextWarning,
                     stacklevel=3,

@@ -415,7 +415,7 @@ def ebic(state: State, gamma: float) -> float:
     """
     working_set = state.working_set
     n, arcs, counted = working_set.n_biases, working_set.arcs, working_set.active.astype(np.float64)
-    if working_set.grouped:
+    if working_set.edges is not None:
         sizes = np.abs(working_set.theta[n:]) * working_set.penalty_factors
         penalty = NonsmoothPenalty(np.ones(len(sizes)), np.unique(working_set.edges, return_inverse=True)[1])
         total, squares = penalty.sum_groups(sizes), penalty.sum_groups(np.square(sizes))

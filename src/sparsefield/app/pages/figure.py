@@ -152,12 +152,13 @@ def _choose_part(network: Network, min_weight: float | None) -> Subgraph:
     """Return the columns and edges that are drawn: the strongest that hold, and those that keep columns connected."""
     limit = min(network.n_variables + len(network.field.layout.tables), MAX_NODES)
     most, holding = max(MIN_EDGES, round(EDGES_PER_NODE * limit)), edges_that_hold(network)
-    chosen = holding is not None and len(holding) > 0
-    overview = network.overview(limit, len(network.strengths) if chosen or min_weight is not None else most)
+    holding = np.empty(0, dtype=np.int64) if holding is None else holding
+    some = len(holding) > 0
+    overview = network.overview(limit, len(network.strengths) if some or min_weight is not None else most)
     edges = overview.edges
     if min_weight is not None:
         edges = edges[overview.strengths >= min_weight]
-    elif chosen:
+    elif some:
         edges = np.intersect1d(edges, holding)[:most]
     joined = set(network.ends[edges].ravel().tolist())
     with_isolated = network.n_variables <= MAX_WITH_ISOLATED

@@ -202,7 +202,8 @@ def _tell(sample: Dataset, feature: Feature) -> str | None:
         return None
     states = [end.term.state is not None for end in ends]
     tell = (_tell_scores, _tell_mean, _tell_share)[sum(states)]
-    return tell(feature, *(ends[::-1] if states == [False, True] else ends), both)
+    first, second = ends[::-1] if states == [False, True] else ends
+    return tell(feature, first, second, both)
 
 
 def _tell_share(feature: Feature, one: _End, two: _End, both: np.ndarray) -> str | None:

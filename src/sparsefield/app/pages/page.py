@@ -302,7 +302,7 @@ def _centrality(network: Network, rings: Mapping[str, float]) -> dict[str, Any]:
     """Return the measures of the strongest columns."""
     measured = measure_columns(network, "auto", paths=network.n_variables <= MOST_WITH_PATHS)
     names = "degree", "strength", "expected_influence", "closeness", "betweenness", "bridge_strength"
-    digits = dict(zip(names, (0, 2, 2, 3, 1, 2), strict=True))
+    digits: dict[str, int] = dict(zip(names, (0, 2, 2, 3, 1, 2), strict=True))
     known = {name: measured[name] for name in digits if name in measured}
     rows = [
         (measured["column"][k], [(v[k] if np.isfinite(v[k]) else None, digits[name]) for name, v in known.items()])
