@@ -98,7 +98,7 @@ def test_a_fit_to_placed_rows_continues_from_its_checkpoint(dask_client, tmp_pat
         pass
 
     def stop(step) -> None:
-        if step.iteration == 12:
+        if step.iteration == 6:
             raise StopError
 
     parts = dd.from_pandas(frame(3000, seed=4), npartitions=3)

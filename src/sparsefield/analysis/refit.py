@@ -169,8 +169,8 @@ def minimize(
     for _ in range(MAX_STEPS):
         hessian = problem.hessian(theta, weight)
         step = newton_solver(hessian + np.diag(problem.l2))(gradient)
-        slope = float(gradient @ step)
-        if slope <= tolerance**2:
+        decrement = slope = float(gradient @ step)
+        if decrement <= tolerance**2:
             return Estimate(theta, hessian, True)
         for _ in range(MAX_HALVINGS):
             new, new_gradient = problem.evaluate(theta - step, weight)
@@ -178,7 +178,7 @@ def minimize(
                 break
             step, slope = 0.5 * step, 0.5 * slope
         else:  # rounding errors are larger than what a step would gain
-            return Estimate(theta, hessian, slope <= 1e-6 * abs(value))
+            return Estimate(theta, hessian, decrement <= 1e-6 * abs(value))
         theta, value, gradient = theta - step, new, new_gradient
     return Estimate(theta, problem.hessian(theta, weight), False)
 
