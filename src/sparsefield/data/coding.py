@@ -119,15 +119,6 @@ class Coding(NamedTuple):
             int(widths.max(initial=0)) + 1,
         )
 
-    def columns_of(self, v: int) -> np.ndarray:
-        """Return the values of the columns of a target for each of its states, (states, columns)."""
-        states, n_scores = slice(self.state_offsets[v], self.state_offsets[v + 1]), self.n_scores[v]
-        indicator = self.indicator[states]
-        table = np.zeros((len(indicator), max(int(n_scores), int(indicator.max(initial=-1)) + 1)))
-        table[:, :n_scores] = self.scores[states, :n_scores]
-        table[np.flatnonzero(indicator >= 0), indicator[indicator >= 0]] = 1.0
-        return table
-
     def joined(self, other: Coding) -> Coding:
         """Return the coding of the targets of two tables, one after the other."""
         return Coding(

@@ -13,6 +13,12 @@ import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401  # loaded before the number of its threads is limited
 from numba import njit
 
+from sparsefield.kernels.coded_columns import column_value, expected_columns
+from sparsefield.kernels.elementary import add_scaled
+
+CHUNK = 64
+"""Sources whose products with all sources before them are one product of matrices: the other half is symmetric."""
+
 HESSIAN_ROWS = 4096
 """Rows of a design that are in memory at a time."""
 
@@ -127,6 +133,98 @@ def _offsets(counts: np.ndarray) -> np.ndarray:
 
 
 @njit(nogil=True, cache=True)
+def set_newton_system(block, coding, p, columns, designs, free, max_rows, least, first, last, before, system):
+    """Set the matrices of the variables of a table from ``first`` to ``last``.
+
+    Parameters
+    ----------
+    block : weight, cell_offsets, missing_rows
+    p : (states, rows), probabilities of the states of these variables
+    columns : (columns, rows) float32
+    max_rows : number of rows that the Hessian of a variable is computed from, at most: see `choose_rows`
+    least : added to the curvature of biases
+    before : number of variables of the tables before this one
+    """
+    for v in range(first, last):
+        ends = designs.offsets[designs.target_offsets[v] : designs.target_offsets[v + 1] + 1]
+        begin, end = ends[0], ends[-1]
+        if begin == end:
+            continue
+        weight = _weight_of(block, v)
+        states, rows, weight = _chosen_rows(coding, v, p, weight, ends.shape[0] - 1, max_rows)
+        source, parameter = designs.source[begin:end], designs.parameter[begin:end]
+        hessian, of_biases = regression_hessian(
+            coding, v, states, weight, columns, rows, source, designs.products, ends - begin
+        )
+        is_free = np.zeros(end - begin, np.bool_)
+        for c in range(ends.shape[0] - 1):
+            is_free[ends[c] - begin] = free[parameter[ends[c] - begin]]
+        arcs, biases = np.flatnonzero(~is_free), np.flatnonzero(is_free)
+        own = of_biases[is_free[ends[:-1] - begin]][:, is_free[ends[:-1] - begin]]
+        inverse, number = _pseudo_inverse(own, least), before + v
+        cross = np.empty((biases.shape[0], arcs.shape[0]))
+        for c in range(biases.shape[0]):
+            for a in range(arcs.shape[0]):
+                cross[c, a] = hessian[biases[c], arcs[a]]
+        product = np.dot(inverse, cross)
+        matrix = system.blocks[system.starts[number] : system.starts[number + 1]]
+        for a in range(arcs.shape[0]):
+            for b in range(arcs.shape[0]):
+                value = np.float64(hessian[arcs[a], arcs[b]])
+                for c in range(biases.shape[0]):
+                    value -= product[c, a] * cross[c, b]
+                matrix[a * arcs.shape[0] + b] = value
+        system.of_gradient[system.inverse_starts[number] : system.inverse_starts[number + 1]] = inverse.ravel()
+        system.of_weights[system.product_starts[number] : system.product_starts[number + 1]] = product.ravel()
+
+
+@njit(nogil=True, cache=True)
+def _weight_of(block, v):
+    """Return the weights of the rows, 0 where a target is missing."""
+    weight = block.weight.copy()
+    for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
+        weight[block.missing_rows[g]] = 0.0
+    return weight
+
+
+@njit(nogil=True, cache=True)
+def _pseudo_inverse(matrix, least):
+    """Return the inverse of a Hessian of biases; of those of all states a constant is undetermined, and stays."""
+    if matrix.shape[0] < 2:
+        return 1.0 / (matrix + least)
+    values, directions = np.linalg.eigh(matrix)
+    for k in range(values.shape[0]):
+        known = values[k] > MIN_CURVATURE * values[-1]
+        directions[:, k] *= 1.0 / np.sqrt(values[k] + least) if known else 0.0
+    return np.dot(directions, directions.T)
+
+
+@njit(nogil=True, cache=True)
+def _chosen_rows(coding, v, p, weight, n_columns, max_rows):
+    """Return probabilities, numbers and weights of rows that stand for all: see `choose_rows`."""
+    start, n_rows, n_scores = coding.state_offsets[v], weight.shape[0], coding.n_scores[v]
+    states, means = p[start : coding.state_offsets[v + 1]], np.zeros((n_columns, n_rows))
+    expected_columns(coding, v, states, means, 0, n_rows)
+    variance, square = np.zeros(n_rows), np.empty(n_rows)
+    for c in range(n_columns):
+        square[:] = means[c]  # of an indicator; of a score:
+        if c < n_scores:
+            square[:] = 0.0
+            for k in range(states.shape[0]):
+                add_scaled(square, coding.scores[start + k, c] ** 2, states[k])
+        for i in range(n_rows):
+            variance[i] += (square[i] - means[c, i] * means[c, i]) * weight[i]
+    rows, before = np.empty(n_rows, dtype=np.int64), variance.copy()
+    rows = rows[: choose_rows(variance, max_rows, rows)]
+    chosen, scaled = np.empty((states.shape[0], rows.shape[0])), np.empty(rows.shape[0])
+    for i in range(rows.shape[0]):
+        scaled[i] = weight[rows[i]] * (variance[rows[i]] / before[rows[i]])
+    for k in range(states.shape[0]):
+        _gather(states[k], rows, chosen[k])
+    return chosen, rows, scaled
+
+
+@njit(nogil=True, cache=True)
 def choose_rows(variance, max_rows, rows):
     """Set ``rows`` to about ``max_rows`` rows at most, make their variances stand for all, and return their number.
 
@@ -165,126 +263,72 @@ def choose_rows(variance, max_rows, rows):
     return count
 
 
-def set_newton_system(
-    block: Any,
-    coding: Any,
-    p: np.ndarray,
-    columns: np.ndarray,
-    designs: Designs,
-    free: np.ndarray,
-    max_rows: int,
-    least: float,
-    first: int,
-    last: int,
-    before: int,
-    system: NewtonSystem,
-) -> None:
-    """Set the matrices of the variables of a table from ``first`` to ``last``.
-
-    Parameters
-    ----------
-    block : weight, cell_offsets, missing_rows
-    p : (states, rows), probabilities of the states of these variables
-    columns : (columns, rows) float32
-    max_rows : number of rows that the Hessian of a variable is computed from, at most: see `choose_rows`
-    least : added to the curvature of biases
-    before : number of variables of the tables before this one
-    """
-    for v in range(first, last):
-        own, coded = designs.of_variable(v), coding.columns_of(v)
-        if own.start == own.stop:
-            continue
-        states, weight = p[coding.state_offsets[v] : coding.state_offsets[v + 1]], _weight_of(block, v)
-        variance = (np.square(coded).sum(axis=1) @ states - np.square(coded.T @ states).sum(axis=0)) * weight
-        chosen, rows = variance.copy(), np.empty(len(weight), dtype=np.int64)
-        rows = rows[: choose_rows(chosen, max_rows, rows)]
-        weight = weight[rows] * (chosen[rows] / variance[rows])
-        ends = designs.offsets[designs.target_offsets[v] : designs.target_offsets[v + 1] + 1] - own.start
-        hessian, of_biases = regression_hessian(coded, states[:, rows], weight, columns, rows, own, designs, ends)
-        is_free = np.zeros(len(hessian), dtype=bool)
-        is_free[ends[:-1]] = free[designs.parameter[own][ends[:-1]]]
-        arcs, biases, number = np.flatnonzero(~is_free), np.flatnonzero(is_free), before + v
-        matrix = of_biases[np.ix_(is_free[ends[:-1]], is_free[ends[:-1]])]
-        if len(matrix) < 2:
-            inverse = 1.0 / (matrix + least)
-        else:  # of the biases of all states a constant is undetermined, and stays
-            values, directions = np.linalg.eigh(matrix)
-            known = values > MIN_CURVATURE * values[-1]
-            inverse = (directions * np.where(known, 1.0 / (values + least), 0.0)) @ directions.T
-        cross = hessian[np.ix_(biases, arcs)].astype(np.float64)
-        product = inverse @ cross
-        reduced = hessian[np.ix_(arcs, arcs)] - product.T @ cross
-        system.blocks[system.starts[number] : system.starts[number + 1]] = reduced.ravel()
-        system.of_gradient[system.inverse_starts[number] : system.inverse_starts[number + 1]] = inverse.ravel()
-        system.of_weights[system.product_starts[number] : system.product_starts[number + 1]] = product.ravel()
-
-
-def variable_hessians(block: Any, coding: Any, p: np.ndarray, columns: np.ndarray, designs: Designs) -> np.ndarray:
+@njit(nogil=True, cache=True)
+def variable_hessians(block, coding, p, columns, designs):
     """Return the Hessians of the regressions of all variables of a table over their designs, one after the other, flat.
 
     ``p`` (states, rows) are the probabilities of states, and ``columns`` (columns, rows) the values of columns.
     """
-    parts = [np.empty(0)]
-    for v in range(len(designs.target_offsets) - 1):
-        own, weight = designs.of_variable(v), _weight_of(block, v)
-        states, total = p[coding.state_offsets[v] : coding.state_offsets[v + 1]], 0.0
-        ends = designs.offsets[designs.target_offsets[v] : designs.target_offsets[v + 1] + 1] - own.start
-        for start in range(0, len(weight) if own.start < own.stop else 0, HESSIAN_ROWS):
-            rows = np.arange(start, min(start + HESSIAN_ROWS, len(weight)))
-            chosen = states[:, rows], weight[rows], columns, rows, own, designs, ends
-            total = total + regression_hessian(coding.columns_of(v), *chosen)[0]
-        parts.append(np.ravel(total) if own.start < own.stop else parts[0])
-    return np.concatenate(parts)
+    sizes = np.diff(designs.offsets[designs.target_offsets])
+    found, at = np.zeros((sizes * sizes).sum()), 0
+    for v in range(sizes.shape[0]):
+        ends = designs.offsets[designs.target_offsets[v] : designs.target_offsets[v + 1] + 1]
+        if sizes[v] == 0:
+            continue
+        weight, states = _weight_of(block, v), p[coding.state_offsets[v] : coding.state_offsets[v + 1]]
+        for start in range(0, weight.shape[0], HESSIAN_ROWS):
+            stop = min(start + HESSIAN_ROWS, weight.shape[0])
+            hessian, _ = regression_hessian(
+                coding, v, states[:, start:stop].copy(), weight[start:stop], columns, np.arange(start, stop),
+                designs.source[ends[0] : ends[-1]], designs.products, ends - ends[0],
+            )  # fmt: skip
+            found[at : at + sizes[v] ** 2] += hessian.ravel()
+        at += sizes[v] ** 2
+    return found
 
 
-def _weight_of(block: Any, v: int) -> np.ndarray:
-    """Return the weights of the rows, 0 where a target is missing."""
-    weight = block.weight.copy()
-    weight[block.missing_rows[block.cell_offsets[v] : block.cell_offsets[v + 1]]] = 0.0
-    return weight
-
-
-def regression_hessian(
-    coded: np.ndarray,
-    p: np.ndarray,
-    weight: np.ndarray,
-    columns: np.ndarray,
-    rows: np.ndarray,
-    own: slice,
-    designs: Designs,
-    ends: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+@njit(nogil=True, cache=True)
+def regression_hessian(coding, v, p, weight, columns, rows, source, products, ends):
     """Return the Hessian of the regression of a variable in the precision of the columns, and that of its biases.
 
     It is the sum over rows of the covariance of two columns of the variable times the product of two sources.
 
     Parameters
     ----------
-    coded : (states, columns of the variable)
     p, weight : (states, rows) and (rows,); a weight is 0 where the variable is missing
     columns : (columns, all rows), of which ``rows`` are chosen
-    own : the parameters of the variable among those of ``designs``
+    source, products : of the parameters of the variable: see `Designs`
     ends : (columns of the variable + 1,), the first parameter of each column
     """
-    values = np.empty((own.stop - own.start, len(rows)), columns.dtype)
-    set_sources(designs.source[own], designs.products, columns, rows, values)
-    means, n_columns = coded.T @ p, coded.shape[1]
-    hessian = np.zeros((len(values), len(values)), columns.dtype)
-    if n_columns > 1:  # of two columns that are never 1 at once, the covariance is minus the product of their means
-        scaled = values * np.repeat(means * np.sqrt(weight), np.diff(ends), axis=0).astype(columns.dtype)
-        hessian -= scaled @ scaled.T
+    n_columns, size, n_rows = ends.shape[0] - 1, source.shape[0], rows.shape[0]
+    values, scaled = np.empty((size, n_rows), columns.dtype), np.empty((size, n_rows), columns.dtype)
+    set_sources(source, products, columns, rows, values)
+    means, covariance = np.zeros((n_columns, n_rows)), np.empty(n_rows)
+    expected_columns(coding, v, p, means, 0, n_rows)
+    hessian, of_biases = np.empty((size, size), columns.dtype), np.empty((n_columns, n_columns))
     for a in range(n_columns):
         for b in range(a + 1):
-            products, one, other = coded[:, a] * coded[:, b], slice(*ends[a : a + 2]), slice(*ends[b : b + 2])
-            if products.any():
-                covariance = np.maximum(products @ p - means[a] * means[b], 0.0 if a == b else -np.inf) * weight
-                if a == b:
-                    root = values[one] * np.sqrt(covariance).astype(columns.dtype)
-                    hessian[one, one] = root @ root.T
-                else:
-                    hessian[one, other] = (values[one] * covariance.astype(columns.dtype)) @ values[other].T
-                    hessian[other, one] = hessian[one, other].T
-    return hessian, (coded.T * (p @ weight)) @ coded - (means * weight) @ means.T
+            covariance[:] = 0.0
+            for k in range(p.shape[0]):
+                value = column_value(coding, v, k, a) * column_value(coding, v, k, b)
+                if value != 0.0:
+                    add_scaled(covariance, value, p[k])
+            mean, other = means[a], means[b]
+            for i in range(n_rows):
+                covariance[i] = weight[i] * (covariance[i] - mean[i] * other[i])
+            of_biases[a, b] = of_biases[b, a] = covariance.sum()
+            factors = covariance.astype(columns.dtype)
+            for start in range(ends[a], ends[a + 1], CHUNK):
+                stop = min(start + CHUNK, ends[a + 1])
+                last = stop if a == b else ends[b + 1]
+                for j in range(start, stop):
+                    source_values, products_of_source = values[j], scaled[j]
+                    for i in range(n_rows):
+                        products_of_source[i] = source_values[i] * factors[i]
+                product = np.dot(scaled[start:stop], values[ends[b] : last].T)
+                hessian[start:stop, ends[b] : last] = product
+                hessian[ends[b] : last, start:stop] = product.T
+    return hessian, of_biases
 
 
 @njit(nogil=True, cache=True)

@@ -19,6 +19,7 @@ from sparsefield.inference.cell_probabilities import predict_complete
 from sparsefield.inference.completions import FieldWeights, rows_of_block
 from sparsefield.kernels.mean_field_sweep import predict_states
 from sparsefield.kernels.regression_hessians import (
+    CHUNK,
     Designs,
     NewtonSystem,
     empty_system,
@@ -97,7 +98,8 @@ def relative_cost(graphs: Sequence[Adjacency], n_rows: np.ndarray) -> float:
         arcs = np.diff(graph.arc_offsets[ends]) + np.diff(graph.term_offsets[ends]) + np.diff(ends)
         squares = float(np.square(arcs, dtype=np.float64).sum())
         entries += squares
-        halves = squares  # half of a symmetric matrix is computed
+        # Half of a symmetric matrix is computed, by products of `CHUNK` of its rows.
+        halves = min(squares + CHUNK * float(arcs.sum()), 2.0 * squares)
         products += min(rows, MAX_ROWS) * halves / MATRIX_SPEED + COST_OF_VARIABLE * len(arcs)
         operations += 4.0 * rows * float(arcs.sum())
     return np.inf if 4.0 * entries > MAX_BYTES else products / (operations + COST_OF_EVALUATION)
