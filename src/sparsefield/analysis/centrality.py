@@ -172,8 +172,8 @@ def _sum_paths(ends: Array, strengths: Array, n: int, n_jobs: int | None) -> dic
     first = np.ones(len(ends), dtype=bool)  # of parallel edges the shortest
     first[1:] = (sorted_ends[1:] != sorted_ends[:-1]).any(axis=1)
     (a, b), lengths = sorted_ends[first].T, 1.0 / strengths[order][first]
-    places = np.concatenate([a, b]), np.concatenate([b, a])
-    graph = sp.csr_array((np.tile(lengths, 2), places), shape=(n, n))
+    places = np.concatenate([[a, b], [b, a]], axis=1).astype(np.int32)  # as older versions of SciPy want them
+    graph = sp.csr_array((np.tile(lengths, 2), tuple(places)), shape=(n, n))
     _, component = connected_components(graph, directed=False)
     sizes = np.bincount(component, minlength=1)
     if sizes.max() > MOST_NODES:
