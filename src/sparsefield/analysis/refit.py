@@ -36,6 +36,9 @@ MIN_CURVATURE = 1e-9
 """Share of the largest curvature, below which a combination of parameters is not determined: of the biases of all
 states of a variable, only the differences are."""
 
+NO_CURVATURE = 1e-12
+"""Share of the largest curvature of a parameter, below which a parameter has none: rounding errors are its gradient."""
+
 NEWTON_TOLERANCE = 1e-6
 """Newton steps end where their decrement, about the distance in standard errors, is below this."""
 
@@ -218,14 +221,16 @@ def newton_solver(hessian: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """
     if not len(hessian):
         return lambda gradient: gradient
-    scale = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), np.finfo(float).tiny))
+    least = max(NO_CURVATURE * hessian.diagonal().max(), np.finfo(float).tiny)
+    scale = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), least))
     scaled = hessian * np.outer(scale, scale)
     scaled.flat[:: len(scaled) + 1] += MIN_CURVATURE
     try:
         factor = cho_factor(scaled)
     except LinAlgError:  # a state has nearly all of the probability: rounding errors exceed its curvature
-        inverse = pseudo_inverse(hessian)
-        return lambda gradient: inverse @ gradient
+        values, directions = np.linalg.eigh(scaled)
+        values = np.maximum(values, MIN_CURVATURE * values[-1])
+        return lambda gradient: scale * (directions @ (directions.T @ (scale * gradient) / values))
     return lambda gradient: scale * cho_solve(factor, scale * gradient)
 
 
