@@ -25,7 +25,7 @@ from sparsefield.compute import Threads
 from sparsefield.data import SparseMatrix, as_source, compile_table
 from sparsefield.estimators import CRFClassifier
 from sparsefield.inference.automatic import complete
-from sparsefield.model.label_field import condition_on_covariates
+from sparsefield.model.field import condition_on_covariates
 
 __all__ = ["METHODS", "joint_log_likelihood", "run_multilabel"]
 

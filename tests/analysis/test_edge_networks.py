@@ -9,9 +9,9 @@ import polars as pl
 import pytest
 
 from sparsefield import Features, MarkovField, Relational, RelationalField, Solver
-from sparsefield.analysis.feature_sentences import Feature, name_features
 from sparsefield.analysis.network import Network
 from sparsefield.app.datasets import make_markov_field
+from sparsefield.model.feature_tables import Feature, name_features
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from plain import evaluated
 
 from sparsefield.objectives import DenseEvaluator
 from sparsefield.objectives.pseudo_likelihood import PseudoLikelihood
-from sparsefield.solver.parametrization import CenteredParametrization
+from sparsefield.solver.working_set import CenteredParametrization
 
 
 def setting(make_problem, seed: int):

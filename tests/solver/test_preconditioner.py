@@ -10,9 +10,9 @@ from oracle import violation
 from sparse_tables import sparse_sample
 
 from sparsefield.objectives import SparseEvaluator
-from sparsefield.solver import parametrization
+from sparsefield.solver import working_set
 from sparsefield.solver.owlqn import NonsmoothPenalty, OrthantLBFGS, Point
-from sparsefield.solver.parametrization import CenteredParametrization
+from sparsefield.solver.working_set import CenteredParametrization
 
 # -- memory that lets parameters go --------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ def test_for_a_single_pair_it_is_the_inverse_of_the_second_derivatives(
     pair weight. Eliminating biases leaves sum s (1 - s / u) + l2, and the means only shift the elimination:
     exactly what `preconditioner` inverts, but for MIN_DIAGONAL. l2 is on the pair weight alone, as in a fit that leaves
     biases free. An end that is not centered is not eliminated, so nothing is claimed of it but its diagonal."""
-    monkeypatch.setattr(parametrization, "MIN_DIAGONAL", 0.0)
+    monkeypatch.setattr(working_set, "MIN_DIAGONAL", 0.0)
     shape = (
         {"states": (2, 2), "observed_states": ()}
         if kind == "two targets"

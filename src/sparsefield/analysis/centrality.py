@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
+from numba import njit
+from scipy.sparse.csgraph import connected_components, dijkstra
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.network import Network, edges_that_hold, sum_by_node
@@ -20,7 +21,6 @@ from sparsefield.data.frame_building import Frame
 from sparsefield.data.labels import is_missing
 from sparsefield.errors import DataError
 from sparsefield.estimators import FieldEstimator
-from sparsefield.kernels.shortest_paths import sum_over_paths
 
 Array = np.ndarray
 Communities = Mapping[str, Any] | Literal["auto"] | None
@@ -31,6 +31,9 @@ MOST_NODES = 10_000
 
 MOST_PARTS, SOURCES_AT_ONCE = 200, 50
 """Paths are summed in up to this number of parts, each of which has the memory of all nodes."""
+
+TIE = 1e-12
+"""Two paths are equally short if their lengths differ by less than this share of them: sums are rounded."""
 
 MIN_GAIN = 1e-12
 """Smallest gain of modularity, as a share of the total weight: smaller ones are rounding and could cycle."""
@@ -192,6 +195,45 @@ def _sum_paths(ends: Array, strengths: Array, n: int, n_jobs: int | None) -> dic
     reachable = sizes[component] - 1
     closeness = np.divide(reachable**2 / max(n - 1, 1), total[0], out=np.zeros(n), where=total[0] > 0)
     return {"closeness": closeness, "betweenness": total[1] / 2}  # a path is found from both of its ends
+
+
+def sum_over_paths(graph: sp.csr_array, sources: np.ndarray) -> np.ndarray:
+    """Return sums over the shortest paths from some sources to all nodes of an undirected graph, (2, nodes).
+
+    The rows are, for each node: the sum of its distances to the sources that reach it; and the number of shortest paths
+    that pass through it, where paths of equal length share one. ``graph`` has each edge twice, with its length.
+    """
+    distances = dijkstra(graph, indices=sources)
+    return _count_paths(graph.indptr, graph.indices, graph.data, distances, np.argsort(distances, axis=1))
+
+
+@njit(nogil=True, cache=True)
+def _count_paths(offsets, neighbors, lengths, distances, orders):
+    """Return the sums of `sum_over_paths`; ``orders`` has the nodes by their distances from each source."""
+    n = len(offsets) - 1
+    sums = np.zeros((2, n))
+    for source in range(len(distances)):
+        distance, order = distances[source], orders[source]
+        paths, through, reached = np.zeros(n), np.zeros(n), n
+        while distance[order[reached - 1]] == np.inf:
+            reached -= 1
+        paths[order[0]] = 1.0
+        for outward in (True, False):
+            for k in range(1, reached):
+                node = order[k if outward else reached - k]
+                for edge in range(offsets[node], offsets[node + 1]):
+                    before = neighbors[edge]
+                    gap = distance[before] + lengths[edge] - distance[node]
+                    if distance[before] >= distance[node] or gap > TIE * distance[node]:
+                        continue
+                    if outward:
+                        paths[node] += paths[before]
+                    else:
+                        through[before] += paths[before] / paths[node] * (1.0 + through[node])
+        for k in range(1, reached):
+            sums[0, order[k]] += distance[order[k]]
+            sums[1, order[k]] += through[order[k]]
+    return sums
 
 
 def name_community(given: Any) -> str | None:

@@ -14,7 +14,6 @@ from scipy.stats import chi2, norm
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.bootstrap import Progress, draw_weights
-from sparsefield.analysis.feature_sentences import name_features
 from sparsefield.analysis.imputation import PooledEstimates, impute, pool, pooled_wald_test
 from sparsefield.analysis.network import Network
 from sparsefield.analysis.refit import (
@@ -35,7 +34,7 @@ from sparsefield.errors import DataError, PenaltyWarning
 from sparsefield.estimators import FieldEstimator, MarkovField
 from sparsefield.estimators.training import refit_l2
 from sparsefield.model import Field
-from sparsefield.model.feature_tables import feature_names
+from sparsefield.model.feature_tables import feature_names, name_features
 from sparsefield.objectives.curvature import wald_test
 from sparsefield.options import raise_problems
 

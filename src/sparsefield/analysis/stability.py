@@ -14,16 +14,17 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.data.frame_building import Frame
+from sparsefield.data.frame_building import Frame, make_frame
 from sparsefield.errors import DataError
 from sparsefield.estimators import FieldEstimator
 from sparsefield.estimators.compiled_rows import compile_rows
 from sparsefield.estimators.field_estimator import as_seed
 from sparsefield.estimators.training import fit_engine, follow_path, make_path, training_options
 from sparsefield.induction import FixedGraph
-from sparsefield.model import Field, LeftOutFeature, StabilityRecord, pad_features
-from sparsefield.model.feature_tables import path_table, selection_table
+from sparsefield.model import LeftOutFeature, StabilityRecord, pad_features
+from sparsefield.model.feature_tables import feature_names, path_table
 from sparsefield.solver.path import Selections, count_selections, halved_by
+from sparsefield.solver.working_set import make_field
 
 FEWEST_ROWS = 4
 
@@ -182,10 +183,9 @@ def _store_stability(estimator: FieldEstimator, found: Selections, **how: Any) -
     estimator.field_ = replace(field, record=msgspec.structs.replace(field.record, stability=stability))
     features = np.concatenate([pad_features(field.features, width), found.features[others]])
     weights = np.concatenate([field.weights, field.conjunction_weights, np.zeros(len(others))])
-    shares, higher = np.concatenate([frequencies, all_frequencies[others]]), (features >= 0).sum(axis=1) > 2
-    order = np.concatenate([np.flatnonzero(~higher), np.flatnonzero(higher)])
-    pairs, conjunctions = features[~higher, :2], features[higher]
-    named = Field(field.layout, np.zeros(field.layout.n_target_columns), pairs, np.ones(len(pairs)))
-    if len(conjunctions):
-        named = replace(named, conjunctions=conjunctions, conjunction_weights=np.ones(len(conjunctions)))
-    return selection_table(named, weights[order], shares[order], estimator.kind_)
+    shares = np.concatenate([frequencies, all_frequencies[others]])
+    pairs_first = np.argsort((features >= 0).sum(axis=1) > 2, kind="stable")  # as in a field
+    order = np.lexsort((-np.abs(weights[pairs_first]), -shares[pairs_first]))
+    named = make_field(field.layout, field.biases, features, weights)
+    columns = {"weight": weights[pairs_first][order], "frequency": shares[pairs_first][order]}
+    return make_frame({**feature_names(named, order, estimator.kind_), **columns}, estimator.kind_)

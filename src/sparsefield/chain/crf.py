@@ -23,9 +23,8 @@ from sparsefield.chain.model import (
     learn_classes,
     load_chain,
 )
-from sparsefield.chain.problem import Candidates, ChainProblem, sum_chains
+from sparsefield.chain.problem import Candidates, ChainProblem, ChainTrainer, select_l1, sum_chains
 from sparsefield.chain.reading import ReadSequences, is_frame, read_labels, read_sequences
-from sparsefield.chain.training import ChainTrainer, select_l1
 from sparsefield.chain.viterbi import best_labels, n_best_labels
 from sparsefield.compute.threads import Threads
 from sparsefield.data import check_weights, make_frame

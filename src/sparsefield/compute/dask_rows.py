@@ -16,13 +16,12 @@ from sparsefield import config
 from sparsefield.compute.block_collection import identity
 from sparsefield.compute.dask_engine import SHARDS_PER_THREAD, DaskBlocks, DaskEngine
 from sparsefield.data.column_summaries import ColumnSummary
-from sparsefield.data.dataset import Dataset
+from sparsefield.data.dataset import Dataset, Piece, merge_equal_rows
 from sparsefield.data.frames import Source, as_source
 from sparsefield.data.labels import Label, label_sort_key
 from sparsefield.data.layout import Layout
 from sparsefield.data.schema import Schema
 from sparsefield.data.schema_learning import check_roles, learn_from_summaries, summarize_columns
-from sparsefield.data.splits import Piece, merge_equal_rows
 from sparsefield.data.table import (
     Block,
     combine_digests,

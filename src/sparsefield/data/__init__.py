@@ -2,7 +2,14 @@
 
 from sparsefield.data.coding import Coding, ColumnClass
 from sparsefield.data.column_summaries import check_weights
-from sparsefield.data.dataset import Dataset, update_neighbor_sums
+from sparsefield.data.dataset import (
+    Dataset,
+    deduplicate_rows,
+    hold_out_cells,
+    row_folds,
+    update_neighbor_sums,
+    weigh_rows,
+)
 from sparsefield.data.frame_building import fill_cells, make_frame
 from sparsefield.data.frames import JoinedColumns, Source, as_array, as_source, check_kind, read_covariates
 from sparsefield.data.layout import NEIGHBOR_COUNT, Arcs, CandidateBlock, Layout
@@ -11,7 +18,6 @@ from sparsefield.data.relational import Relational, resolve_templates, row_pairs
 from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.data.schema_learning import learn_schema, warn_incomplete_covariates
 from sparsefield.data.sparse_matrix import CovariateWeights, SparseMatrix
-from sparsefield.data.splits import deduplicate_rows, hold_out_cells, row_folds, weigh_rows
 from sparsefield.data.table import Block, SparseBlock, Table, compile_sparse, compile_table
 
 __all__ = [

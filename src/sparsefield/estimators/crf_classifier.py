@@ -46,7 +46,7 @@ from sparsefield.induction import RULES
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.inference.gibbs import AIS
 from sparsefield.model import Field
-from sparsefield.model.label_field import condition_on_covariates
+from sparsefield.model.field import condition_on_covariates
 from sparsefield.options import choice, problems_of, raise_problems
 
 

@@ -19,7 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from sparsefield.compute import Engine
 from sparsefield.data import Block, Coding, Dataset, Schema
-from sparsefield.data.splits import hash_rows
+from sparsefield.data.dataset import hash_rows
 from sparsefield.data.table import cut_into_blocks
 from sparsefield.inference.automatic import AutomaticInference, infer_rows
 from sparsefield.inference.completions import (

@@ -15,7 +15,7 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import Block, Dataset, Layout, Schema, update_neighbor_sums
-from sparsefield.data.splits import Piece, merge_equal_rows
+from sparsefield.data.dataset import Piece, merge_equal_rows
 from sparsefield.data.table import cut_into_blocks, missing_cells
 from sparsefield.inference import factor_graph
 from sparsefield.inference.belief_propagation import BeliefPropagation, sum_by_messages

@@ -1,8 +1,9 @@
-"""Tables of a field: its features, biases and edges, and the regularization path of its fit."""
+"""Features of a field by name, in sentences, and as tables; tables of its biases and edges, and of its path of l1."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import combinations
 from string import ascii_lowercase
@@ -17,6 +18,109 @@ from sparsefield.model.field import Field
 from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE, PathRow
 
 
+class Term(NamedTuple):
+    """One state of one column, a bin such as "12 to 18.5", or the score of an ordinal or numeric one: no state."""
+
+    table: str
+    variable: str
+    state: Label | None
+
+    @property
+    def column(self) -> str:
+        """Name of the column, with its table where there are several."""
+        return f"{self.table}.{self.variable}" if self.table else self.variable
+
+    @property
+    def text(self) -> str:
+        """``rain=1``, or the name of a column for its score."""
+        return self.column if self.state is None else f"{self.column}={self.state}"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A feature of two or more columns that has a weight."""
+
+    template: str
+    """Template that joins the rows of the columns; empty within one plain table."""
+    terms: tuple[Term, ...]
+    weight: float
+    columns: tuple[int, ...]
+    """Numbers of the terms in the field's layout."""
+    number: int
+    """Position of the feature in the field: pairs first, then conjunctions."""
+
+    @property
+    def name(self) -> str:
+        """``rain=1 & wet=1``; over a link ``across who: visit.fun=1 & pupil.mood=glad``."""
+        over = f"{self.template}: " if self.over_link else ""
+        return over + " & ".join(term.text for term in self.terms)
+
+    @property
+    def over_link(self) -> bool:
+        """Whether the feature joins columns of linked rows."""
+        return not (self.template == "" or self.template.startswith("within"))
+
+    @property
+    def sentence(self) -> str:
+        """The feature as a sentence: which states occur together, or which columns are high or low together."""
+        categories = [term.text for term in self.terms if term.state is not None]
+        numbers = [term.text for term in self.terms if term.state is None]
+        over = f", {self.template}" if self.over_link else ""
+        if not categories:
+            *others, last = numbers
+            if len(others) > 1:
+                return f"the product {' x '.join(numbers)} is {'high' if self.weight > 0 else 'low'}{over}"
+            if others[0] == last:
+                does = "alike" if self.weight > 0 else "unlike each other"
+                return f"{last} of two rows are {does}{over}"
+            return f"{others[0]} is {'high' if self.weight > 0 else 'low'} where {last} is high{over}"
+        what = " and ".join(filter(None, [", ".join(categories[:-1]), categories[-1]]))
+        if not numbers:
+            return f"{what} {'go together' if self.weight > 0 else 'rarely go together'}{over}"
+        does = "is more likely" if len(categories) == 1 else "go together"
+        return f"{what} {does} where {' x '.join(numbers)} is {'high' if self.weight > 0 else 'low'}{over}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return template, terms and weight as plain values, for JSON."""
+        terms = [term._asdict() for term in self.terms]
+        return {"template": self.template, "terms": terms, "weight": self.weight}
+
+
+def list_features(field: Field) -> list[Feature]:
+    """Return the features of two or more columns, strongest first.
+
+    Examples
+    --------
+    >>> from sparsefield.app.datasets import make_markov_field
+    >>> made = make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_
+    >>> [feature.name for feature in list_features(made)]
+    ['x0=1 & x2=1']
+    """
+    weights = np.concatenate([field.weights, field.conjunction_weights])
+    used = np.flatnonzero(weights)
+    order = used[np.argsort(-np.abs(weights[used]), kind="stable")]
+    return name_features(field, order.tolist())
+
+
+def name_features(field: Field, numbers: Sequence[int]) -> list[Feature]:
+    """Return features by their numbers: pairs are numbered first, then conjunctions."""
+    layout, n_pairs = field.layout, len(field.weights)
+    found = []
+    for k in numbers:
+        if k < n_pairs:
+            a, b = field.pairs[k].tolist()
+            name = layout.feature_name(a, b)
+            terms, template = (Term(*name[1:4]), Term(*name[4:7])), name.template
+            columns: tuple[int, ...] = (a, b)
+            weight = float(field.weights[k])
+        else:
+            columns = tuple(column for column in field.conjunctions[k - n_pairs].tolist() if column >= 0)
+            terms = tuple(Term(*layout.own_column_name(column)) for column in columns)
+            template, weight = layout.within_label(terms[0].table), float(field.conjunction_weights[k - n_pairs])
+        found.append(Feature(template if layout.tables != ("",) else "", terms, weight, columns, k))
+    return found
+
+
 def feature_table(field: Field, kind: str = "polars") -> Frame:
     """Return the pair and higher-order features with a weight, strongest first.
 
@@ -25,11 +129,11 @@ def feature_table(field: Field, kind: str = "polars") -> Frame:
     is per standard deviation; the state of a bin of a numeric column is text such as "12 to 18.5". All state columns
     have one type, text if any state is text. A field over linked tables also has the template and the tables.
     """
-    rows = list(_feature_rows(field))
-    rows.sort(key=lambda row: -abs(row.weight))
+    features = list_features(field)
     # States of targets count for the type, so that it does not depend on which features were selected.
     labels = [label for schema in field.layout.schemas for label in schema.target_labels]
-    return make_frame({**_name_columns(field, rows, kind, labels), "weight": _weights(rows)}, kind)
+    weights = np.array([feature.weight for feature in features], dtype=float)
+    return make_frame({**_name_columns(field, features, kind, labels), "weight": weights}, kind)
 
 
 def bias_table(field: Field, kind: str = "polars") -> Frame:
@@ -38,47 +142,34 @@ def bias_table(field: Field, kind: str = "polars") -> Frame:
     The state is missing for the score of an ordinal or numeric column, and "square" for the squared score of a numeric
     one, whose bias is its precision.
     """
-    layout, rows = field.layout, []
+    layout, order = field.layout, np.flatnonzero(field.biases)
+    order = order[np.argsort(-np.abs(field.biases[order]), kind="stable")]
     classes = np.concatenate([schema.column_classes[: schema.n_target_columns] for schema in layout.schemas])
-    for column in np.flatnonzero(field.biases):
-        table, variable, state = layout.own_column_name(int(layout.column_of_target[column]))
-        state = "square" if classes[column] == ColumnClass.SQUARE else state
-        rows.append(_Row("", ((table, variable, state),), float(field.biases[column])))
-    rows.sort(key=lambda row: -abs(row.weight))
-    tables, variables, states = ([row.terms[0][k] for row in rows] for k in range(3))
+    terms = [layout.own_column_name(column) for column in layout.column_of_target[order].tolist()]
+    tables, variables = ([term[k] for term in terms] for k in range(2))
+    squares = (classes[order] == ColumnClass.SQUARE).tolist()
+    states = ["square" if is_square else term[2] for term, is_square in zip(terms, squares, strict=True)]
     names = {"table": tables, "variable": variables} if _is_relational(field) else {"variable": variables}
     columns = make_label_columns(names, kind) | make_label_columns({"state": states}, kind)
-    return make_frame({**columns, "weight": _weights(rows)}, kind)
-
-
-def selection_table(field: Field, weights: np.ndarray, frequencies: np.ndarray, kind: str = "polars") -> Frame:
-    """Return pair and higher-order features as in `feature_table`, with selection frequencies, most frequent first.
-
-    ``weights`` and ``frequencies`` are (features,) in the order of the active features of ``field``.
-    """
-    rows = list(_feature_rows(field))
-    order = np.lexsort((-np.abs(weights), -frequencies))
-    named = _name_columns(field, [rows[k] for k in order], kind)
-    return make_frame({**named, "weight": weights[order], "frequency": frequencies[order]}, kind)
+    return make_frame({**columns, "weight": field.biases[order]}, kind)
 
 
 def feature_names(field: Field, order: np.ndarray, kind: str = "polars") -> dict[str, Any]:
     """Return the columns of `feature_table` that name features, in a given order of their numbers."""
-    rows = list(_feature_rows(field))
-    return _name_columns(field, [rows[k] for k in order.tolist()], kind)
+    return _name_columns(field, name_features(field, order.tolist()), kind)
 
 
-def _name_columns(field: Field, rows: list[_Row], kind: str, labels: Sequence[Label] = ()) -> dict[str, Any]:
-    """Return {name: values} of the columns that identify the features in ``rows``.
+def _name_columns(field: Field, features: list[Feature], kind: str, labels: Sequence[Label] = ()) -> dict[str, Any]:
+    """Return {name: values} of the columns that identify features.
 
     The type of the states is one that ``labels`` have, too.
     """
-    letters = ascii_lowercase[: max([2, *(len(row.terms) for row in rows)])]
+    letters = ascii_lowercase[: max([2, *(len(feature.terms) for feature in features)])]
     nothing = (None, None, None)
-    columns: dict[str, list[Any]] = {"template": [row.template for row in rows]}
+    columns: dict[str, list[Any]] = {"template": [feature.template for feature in features]}
     states: dict[str, list[Any]] = {"": list(labels)}
     for k, letter in enumerate(letters):
-        terms = [row.terms[k] if k < len(row.terms) else nothing for row in rows]
+        terms = [feature.terms[k] if k < len(feature.terms) else nothing for feature in features]
         columns[f"table_{letter}"] = [table for table, _, _ in terms]
         columns[f"variable_{letter}"] = [variable for _, variable, _ in terms]
         states[f"state_{letter}"] = [state for _, _, state in terms]
@@ -87,10 +178,6 @@ def _name_columns(field: Field, rows: list[_Row], kind: str, labels: Sequence[La
     shown = [f"{part}_{letter}" for letter in letters for part in parts]
     shown = ["template", *shown] if _is_relational(field) else shown
     return {name: labeled[name] for name in shown}
-
-
-def _weights(rows: list[_Row]) -> np.ndarray:
-    return np.array([row.weight for row in rows], dtype=float)
 
 
 def edge_table(field: Field, kind: str = "polars") -> Frame:
@@ -102,12 +189,12 @@ def edge_table(field: Field, kind: str = "polars") -> Frame:
     squares: dict[tuple[str, ...], float] = {}
     slopes: dict[tuple[str, ...], float] = {}
     slope_of = cache(partial(_slope, field))
-    for row in _feature_rows(field):
-        for (table_a, variable_a, state_a), (table_b, variable_b, state_b) in combinations(row.terms, 2):
-            key = (row.template, table_a, variable_a, table_b, variable_b)
-            squares[key] = squares.get(key, 0.0) + row.weight**2
-            slope = slope_of(table_a, variable_a, state_a) * slope_of(table_b, variable_b, state_b)
-            slopes[key] = slopes.get(key, 0.0) + slope * row.weight * (len(row.terms) == 2)
+    for feature in list_features(field):
+        for a, b in combinations(feature.terms, 2):
+            key = (feature.template, *a[:2], *b[:2])
+            squares[key] = squares.get(key, 0.0) + feature.weight**2
+            slope = slope_of(*a) * slope_of(*b) * (len(feature.terms) == 2)
+            slopes[key] = slopes.get(key, 0.0) + slope * feature.weight
     evidence, q_values = field.record.evidence, {}
     if evidence is not None:
         names, tests = field.schema.names, zip(evidence.p_values, evidence.q_values, strict=True)
@@ -149,26 +236,8 @@ def _slope(field: Field, table: str, name: str, state: Label | None) -> float:
     return -1.0 if state == low else 1.0
 
 
-class _Row(NamedTuple):
-    """A feature by names; each of its terms is a table, a variable and a state."""
-
-    template: str
-    terms: tuple[tuple[str, str, Label | None], ...]
-    weight: float
-
-
 def _is_relational(field: Field) -> bool:
     return field.layout.tables != ("",)
-
-
-def _feature_rows(field: Field) -> Iterator[_Row]:
-    """Yield pairs, then conjunctions."""
-    for k in np.flatnonzero(field.weights):
-        name = field.layout.feature_name(*field.pairs[k].tolist())
-        yield _Row(name.template, (name[1:4], name[4:7]), float(field.weights[k]))
-    for k in np.flatnonzero(field.conjunction_weights):
-        terms = tuple(field.layout.own_column_name(column) for column in field.conjunctions[k].tolist() if column >= 0)
-        yield _Row(field.layout.within_label(terms[0][0]), terms, float(field.conjunction_weights[k]))
 
 
 def path_table(rows: Sequence[PathRow], criterion: str | None, kind: str = "polars") -> Frame:

@@ -9,7 +9,7 @@ import numpy as np
 
 from sparsefield.compute import Engine
 from sparsefield.data import Block, Dataset
-from sparsefield.data.splits import Piece
+from sparsefield.data.dataset import Piece
 from sparsefield.inference.gibbs import AIS
 from sparsefield.inference.missing_sums import (
     LogEstimate,

@@ -14,7 +14,7 @@ import numpy as np
 
 from sparsefield.compute import BlockCollection, Engine
 from sparsefield.data import Block, Dataset, Layout, Schema, update_neighbor_sums
-from sparsefield.data.splits import Piece, merge_equal_rows
+from sparsefield.data.dataset import Piece, merge_equal_rows
 from sparsefield.data.table import cut_into_blocks, join_blocks, missing_cells
 from sparsefield.inference.cell_probabilities import log_probabilities, predict_block, predict_linked
 from sparsefield.inference.completions import (

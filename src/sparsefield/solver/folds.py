@@ -23,7 +23,7 @@ from sparsefield.data.table import rebuild_table
 from sparsefield.errors import DataError
 from sparsefield.inference import ShortGibbs, infer_marginals, score_rows
 from sparsefield.model import Field
-from sparsefield.model.label_field import condition_on_covariates
+from sparsefield.model.field import condition_on_covariates
 from sparsefield.objectives import PseudoLikelihood
 from sparsefield.solver.checkpoint import CheckpointFile
 from sparsefield.solver.owlqn import NonsmoothPenalty

@@ -11,9 +11,9 @@ from higher import exclusive
 from plain import learn_plain_schema
 
 from sparsefield import Features, load
-from sparsefield.analysis.feature_sentences import list_features
 from sparsefield.data import Layout, as_source
 from sparsefield.model import Field
+from sparsefield.model.feature_tables import list_features
 
 
 @pytest.fixture

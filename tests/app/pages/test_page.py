@@ -19,11 +19,11 @@ import pytest
 from surveys import make_linked, stability_of
 
 from sparsefield import CRFClassifier, MarkovField
-from sparsefield.analysis.feature_sentences import list_features
 from sparsefield.app.datasets import make_markov_field
 from sparsefield.app.pages.page import FIGURE, make_page, write_codebook, write_report
 from sparsefield.app.tables.codebook import inspect
 from sparsefield.app.tables.file_format import HeldOut, Source
+from sparsefield.model.feature_tables import list_features
 
 NASTY = "<script>alert(1)</script>\"'&"
 

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import pytest
 
-from sparsefield.app.pages.groups import BLUE, DARK_COLORS, GROUP_COLORS, INK, NEUTRAL, ORANGE, WHITE
+from sparsefield.app.pages.layout import BLUE, DARK_COLORS, GROUP_COLORS, INK, NEUTRAL, ORANGE, WHITE
 
 TEXT, GRAPHICS = 4.5, 3.0
 """Smallest contrasts of WCAG 2, level AA."""

@@ -11,7 +11,6 @@ import pytest
 from matplotlib.colors import to_hex
 
 from sparsefield import CFI, Features, MarkovField, Solver
-from sparsefield.analysis.feature_sentences import Feature, Term, list_features
 from sparsefield.analysis.network import Network
 from sparsefield.app.pages.cells import TableRows, group_states, table_beliefs
 from sparsefield.app.pages.figure import plot_network
@@ -21,11 +20,12 @@ from sparsefield.app.pages.fit_summary import (
     describe_weights,
     estimator_expression,
 )
-from sparsefield.app.pages.groups import BLUE, NEUTRAL, ORANGE, find_groups
+from sparsefield.app.pages.layout import BLUE, NEUTRAL, ORANGE, find_groups
 from sparsefield.app.pages.network_document import describe_network
 from sparsefield.app.pages.session import Session
 from sparsefield.app.tables.file_format import PLAIN
 from sparsefield.app.tables.fill import prepare_table
+from sparsefield.model.feature_tables import Feature, Term, list_features
 
 ORDER = "never<rarely<often"
 

@@ -10,13 +10,13 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.analysis.feature_sentences import list_features
 from sparsefield.app.pages.fit_summary import (
     describe_stability,
     often_left_out,
     stability_column,
 )
 from sparsefield.model import LeftOutFeature, StabilityRecord
+from sparsefield.model.feature_tables import list_features
 
 
 @pytest.fixture(scope="module")

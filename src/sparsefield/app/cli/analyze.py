@@ -93,8 +93,8 @@ def stability(
 def _deliver_stability(field: Field, target: Path, as_json: bool) -> None:
     import polars as pl
 
-    from sparsefield.analysis.feature_sentences import list_features
     from sparsefield.app.pages.fit_summary import describe_stability, often_left_out, stability_column
+    from sparsefield.model.feature_tables import list_features
 
     features, how = list_features(field), field.record.stability
     share, summary = stability_column(field, features), describe_stability(field, features)

@@ -142,7 +142,7 @@ def describe_features(field: Field, number: int) -> Iterator[str]:
 
 def model_content(estimator: str, field: Field, params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a model as values that JSON can express."""
-    from sparsefield.analysis.feature_sentences import list_features
+    from sparsefield.model.feature_tables import list_features
 
     layout, record = field.layout, field.record
     variables = [

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from sparsefield.app.pages.fit_summary import describe_convergence, describe_size
-from sparsefield.app.pages.groups import BLUE, GREY, INK, ORANGE, PALE, WHITE
+from sparsefield.app.pages.layout import BLUE, GREY, INK, ORANGE, PALE, WHITE
 from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import UnknownStateWarning
 from sparsefield.estimators import MarkovField

@@ -11,18 +11,20 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.network import Network, Subgraph, edges_that_hold
-from sparsefield.app.pages.groups import (
+from sparsefield.app.pages.layout import (
     DARK_COLORS,
     GREY,
     GROUP_COLORS,
     INK,
+    MIN_GROUPED,
     NEUTRAL,
     SIGN_COLORS,
     WHITE,
     Groups,
+    arrange,
     find_groups,
+    layout_nodes,
 )
-from sparsefield.app.pages.layout import MIN_GROUPED, arrange, layout_nodes
 from sparsefield.app.pages.names import shorten_all, visible, wrap_name
 from sparsefield.app.tables.file_format import list_first
 from sparsefield.errors import DataError

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparsefield.analysis.feature_sentences import Feature, Term, name_features
 from sparsefield.analysis.network import Network, edges_that_hold, variable_at
 from sparsefield.data import Variable
 from sparsefield.data.column_types import family_of
 from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.errors import count
 from sparsefield.model import Field
+from sparsefield.model.feature_tables import Feature, Term, name_features
 from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE
 
 if TYPE_CHECKING:  # 'sparsefield info' needs only sentences about edges, and would wait for these

@@ -14,10 +14,10 @@ from sparsefield.errors import count
 from sparsefield.parameters import automatic_treatment
 
 if TYPE_CHECKING:
-    from sparsefield.analysis.feature_sentences import Feature
     from sparsefield.data.schema import Variable
     from sparsefield.estimators import FieldEstimator
     from sparsefield.model import Field, StabilityRecord
+    from sparsefield.model.feature_tables import Feature
 
 MAX_NAMES = 5
 """Columns of one kind, and features, that are named in one line."""
@@ -228,7 +228,7 @@ def often_left_out(field: Field) -> list[tuple[Feature, float]]:
     """Return features that the field lacks and resamples often select, with their frequency, most frequent first."""
     import numpy as np
 
-    from sparsefield.analysis.feature_sentences import name_features
+    from sparsefield.model.feature_tables import name_features
 
     absent = () if field.record.stability is None else field.record.stability.left_out
     pairs, more = ([one for one in absent if (len(one.columns) == 2) == two] for two in (True, False))

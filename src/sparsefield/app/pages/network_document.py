@@ -8,15 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.analysis.feature_sentences import Feature, name_features
 from sparsefield.analysis.network import Network, Subgraph, edges_that_hold
 from sparsefield.app.pages.cells import DataShares, state_labels
 from sparsefield.app.pages.findings import is_linear
 from sparsefield.app.pages.fit_summary import describe_variable
-from sparsefield.app.pages.groups import GROUP_COLORS, Groups
-from sparsefield.app.pages.layout import MIN_GROUPED, layout_nodes
+from sparsefield.app.pages.layout import GROUP_COLORS, MIN_GROUPED, Groups, layout_nodes
 from sparsefield.app.pages.names import shorten_all
 from sparsefield.data.schema import Variable
+from sparsefield.model.feature_tables import Feature, name_features
 
 MAX_EDGES = 5_000
 """Edges of a page; of a larger network only the strongest are on it."""

@@ -25,7 +25,6 @@ from sklearn.utils.validation import check_is_fitted
 import sparsefield
 from sparsefield.analysis.centrality import measure_columns
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
-from sparsefield.analysis.feature_sentences import list_features
 from sparsefield.analysis.metrics import (
     ColumnEvaluation,
     calibration_error,
@@ -45,7 +44,7 @@ from sparsefield.app.pages.fit_summary import (
     estimator_expression,
     stability_column,
 )
-from sparsefield.app.pages.groups import find_groups
+from sparsefield.app.pages.layout import find_groups
 from sparsefield.app.pages.network_document import describe_network, distribution
 from sparsefield.app.tables.codebook import Codebook
 from sparsefield.app.tables.file_format import HeldOut, source_of
@@ -53,6 +52,7 @@ from sparsefield.atomic_write import write_atomically
 from sparsefield.errors import count
 from sparsefield.estimators import FieldEstimator
 from sparsefield.model import Field
+from sparsefield.model.feature_tables import list_features
 
 MAX_FEATURES, MAX_COLUMNS = 200, 400
 """Features and columns of the tables."""
