@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -30,7 +31,7 @@ class Rule:
     def accepts(self, value: Any) -> bool:
         try:
             return bool(self.test(value))
-        except (TypeError, ValueError, OverflowError):  # a value that cannot be compared, such as an array
+        except Exception:  # a value that cannot be compared, such as an array or a frame
             return False
 
 
@@ -54,7 +55,7 @@ def number(
     def test(value: Any) -> bool:
         if isinstance(value, str):
             return value in words
-        if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value):
+        if not isinstance(value, Real) or isinstance(value, (bool, Fraction)) or not math.isfinite(value):
             return False
         size = float(value)
         return (least < size if above else least <= size) and (size < most if below else size <= most)

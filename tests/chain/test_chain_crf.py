@@ -284,6 +284,8 @@ def test_a_fit_that_stops_early_warns() -> None:
         ([[["a"]]], [[10**400]], "too large for floats"),
         ([[["a"]]], [["\ud83d"]], "no valid Unicode"),
         ([[{"a": 10**400}]], [["x"]], r"X\[0\]\[0\] has 'a'"),
+        ([[{"a": (1, 2)}]], [["x"]], r"X\[0\]\[0\] has 'a': \(1, 2\); values are"),
+        ([[{"a": "\ud83d"}]], [["x"]], r"X has the attribute 'a=.*no valid Unicode"),
         ([[["a"], ["b"]]], [["x", 1]], "labels of several types"),
         ([np.ones((2, 2)), np.ones((1, 3))], [["x", "y"], ["x"]], r"X\[1\] has 3 attributes"),
         (pd.DataFrame({"a": ["u"], "label": ["x"]}), "label", "pass sequence="),

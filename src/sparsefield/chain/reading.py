@@ -15,7 +15,7 @@ import scipy.sparse as sp
 
 from sparsefield.data.frame_building import Frame, make_frame
 from sparsefield.data.frames import Source, as_source
-from sparsefield.data.labels import as_label, is_missing
+from sparsefield.data.labels import as_label, is_missing, is_valid_text
 from sparsefield.data.sparse_matrix import SparseMatrix, cumulate
 from sparsefield.errors import DataError
 from sparsefield.options import number
@@ -89,6 +89,8 @@ def read_sequences(
             counts, names, values = _token_entries(list(chain.from_iterable(X)), lengths)
     if known is None:
         known = {name: k for k, name in enumerate(dict.fromkeys(names))}
+        if wrong := [name for name in known if not is_valid_text(name)]:
+            raise DataError(f"X has the attribute {wrong[0][:40]!r}, which is no valid Unicode: correct it.")
         n_attributes = len(known)
     numbers = np.fromiter(map(known.get, names, repeat(-1)), dtype=np.int32, count=len(names))
     numbers = numbers if places is None else numbers[places]
@@ -122,7 +124,7 @@ def _token_entries(tokens: list[Any], lengths: np.ndarray) -> tuple[np.ndarray, 
             values = np.array([1.0 if isinstance(value, str) else value for value in cells], dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
             valid = False
-        valid = valid and bool(np.isfinite(values).all())
+        valid = valid and values.ndim == 1 and bool(np.isfinite(values).all())
         names = [f"{k}={value}" if isinstance(value, str) else k for k, value in zip(names, cells, strict=True)]
     if not valid:
         _refuse_attributes(tokens, lengths)

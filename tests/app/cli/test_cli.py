@@ -353,14 +353,22 @@ def test_debug_shows_where_an_error_arose(run, tmp_path: Path) -> None:
     assert run("--debug", "info", tmp_path / "nope").err == done.err
 
 
-def test_an_unexpected_error_is_a_line_too(run, csv: Path, tmp_path: Path, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (KeyError("inner"), "KeyError: 'inner' (unexpected; --debug shows where)."),
+        (MemoryError(), "There is not enough memory:"),
+        (ImportError("a.so: failed to map segment from shared object"), "There is not enough memory:"),
+    ],
+)
+def test_an_unexpected_error_is_a_line_too(run, csv: Path, tmp_path: Path, monkeypatch, error, line) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise KeyError("inner")
+        raise error
 
     monkeypatch.setattr(MarkovField, "fit", fail)
     done = run("fit", csv, *ROLES, "-o", tmp_path / "m", "--no-check")
     assert done.code == 1
-    assert "Error: KeyError: 'inner' (unexpected; --debug shows where)." in done.err
+    assert f"Error: {line}" in done.err
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])

@@ -111,6 +111,8 @@ def refused() -> dict[str, tuple[bytes, str]]:
         "page.csv": (PAGE, "no table that can be read"),
         "page.xls": (b"\xef\xbb\xbf  <html><table>", "no table that can be read"),
         "picture.csv": (PNG, "no table that can be read"),
+        "packed.csv.zst": (b"\x28\xb5\x2f\xfda,b\n1,2\n", "unpack it"),
+        "packed.csv.lz4": (b"\x04\x22\x4d\x18a,b\n1,2\n", "unpack it"),
         "folder.zip": (archive.getvalue(), "no table that can be read"),
         "arrays.dat": (arrays.getvalue(), "no table that can be read"),
         "list.json": (b'[{"a": 1}, {"a": 2}]', "one JSON object per line"),

@@ -68,14 +68,18 @@ def test_infinite_numbers_are_not_missing_in_json_lines(tmp_path: Path) -> None:
     assert (tmp_path / "t.jsonl").read_text() == '{"a":"inf"}\n{"a":"1.5"}\n'
 
 
-def test_texts_that_excel_would_cut_are_refused(tmp_path: Path) -> None:
+def test_texts_that_a_file_would_change_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         DataError, match=r"column 'b' has 32,768 characters in row 2, and a cell at most 32,767 in Excel: write"
     ):
         write_table(pl.DataFrame({"a": ["x", "y"], "b": ["x", "y" * 32_768]}), tmp_path / "t.xlsx")
     with pytest.raises(DataError, match="has 32,768 characters in row 1"):
         write_table(pl.DataFrame({"a" * 32_768: ["x"]}), tmp_path / "t.xlsx")
-    assert not (tmp_path / "t.xlsx").exists()
+    with pytest.raises(DataError, match=r"column 'b' has a character in row 2 .*: remove it, or write \.parquet"):
+        write_table(pl.DataFrame({"a": ["x", "y"], "b": [None, "\ufffe"]}), tmp_path / "t.xlsx")
+    with pytest.raises(DataError, match=r"column '\(names\)' has a character in row 2"):
+        write_table(pl.DataFrame({"a": ["x"], "b\0": ["\ufffe"]}), tmp_path / "t.csv")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

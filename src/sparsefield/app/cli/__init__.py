@@ -120,8 +120,8 @@ def _explain(error: Exception, program: str) -> tuple[str, int]:
         return _one_line(str(error)), BAD_USAGE
     if isinstance(error, ClusterError):
         return _one_line(str(error)), FAILED
-    if isinstance(error, MemoryError):
-        return "There is not enough memory for this: use fewer rows or columns.", FAILED
+    if isinstance(error, MemoryError) or (isinstance(error, ImportError) and "failed to map" in str(error)):
+        return "There is not enough memory: use fewer rows or columns, or raise the limit (ulimit -v).", FAILED
     return f"{type(error).__name__}: {_one_line(str(error))} (unexpected; --debug shows where).", FAILED
 
 

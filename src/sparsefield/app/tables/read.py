@@ -46,7 +46,8 @@ _SUFFIXES = {".dta": "stata", ".sas7bdat": "sas", **dict.fromkeys((".json", ".js
 """{suffix: kind} of files without such bytes; all others are text."""
 
 _COMPRESSIONS = {b"\x1f\x8b": "gzip", b"BZh91AY&SY": "bzip2", b"\xfd7zXZ\x00": "xz"}
-_PAGES = (b"<!doctype", b"<html", b"<?xml", b"%pdf")
+_NO_TABLES = (b"<!doctype", b"<html", b"<?xml", b"%pdf", b"(\xb5/\xfd", b"\x04\x22m\x18", b"7z\xbc\xaf", b"rar!\x1a")
+"""First bytes, in lower case, of pages and of files packed by Zstandard, LZ4, 7-Zip and RAR."""
 _STATISTICAL = {"spss": "read_sav", "stata": "read_dta", "sas": "read_sas7bdat", "sas-transport": "read_xport"}
 """{kind of file: the function of pyreadstat that reads it}"""
 
@@ -179,8 +180,8 @@ def _read_content(path: Path | str) -> _Content:
             raise DataError(f"{name}: this {compression} file is damaged ({_one_line(error)}).") from None
         data = b"".join(parts)
     start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:20].lower()
-    if start.startswith(_PAGES):
-        raise DataError(f"{name}: this is no table that can be read: save the table as CSV, Parquet or Excel.")
+    if start.startswith(_NO_TABLES):
+        raise DataError(f"{name}: this is no table that can be read: unpack it, or save it as CSV, Parquet or Excel.")
     kind = next((kind for start, kind in _SIGNATURES.items() if data.startswith(start)), "")
     suffixes = (path.suffix.lower(), path.with_suffix("").suffix.lower() if compression else "")
     kind = kind or next((_SUFFIXES[suffix] for suffix in suffixes if suffix in _SUFFIXES), "csv")

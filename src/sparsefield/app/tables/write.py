@@ -35,6 +35,9 @@ GZIP = ".gz"
 MOST_ROWS, MOST_COLUMNS, LONGEST_TEXT, LARGEST_WHOLE = 1_048_575, 16_384, 32_767, 2**53
 """Size of an Excel sheet without its header, and bounds of its cells."""
 
+NO_CHARACTERS = {"csv": "\0", "sheet": "[\ufffe\uffff]"}
+"""{kind of file: pattern of the characters that its cells cannot have}"""
+
 
 def find_output_kind(path: Path) -> str | None:
     """Return the kind of an output by its name; None if the name does not tell one.
@@ -64,21 +67,26 @@ def check_output_format(path: Path) -> None:
 
 
 def refuse_lost_cells(table: pl.DataFrame, path: Path, copies: int = 1) -> None:
-    """Refuse a table with cells that no file has, or one of many copies that does not fit into an Excel sheet."""
+    """Refuse a table with cells that its file cannot hold, or one of many copies that does not fit into Excel."""
     import polars as pl
 
     refuse_nested(table, path)
-    if find_output_kind(path) != "sheet":
+    kind = find_output_kind(path) or "csv"
+    if kind not in NO_CHARACTERS:
         return
-    if table.height * copies > MOST_ROWS or table.width > MOST_COLUMNS:
+    if kind == "sheet" and (table.height * copies > MOST_ROWS or table.width > MOST_COLUMNS):
         limits = f"at most {MOST_ROWS:,} rows and {MOST_COLUMNS:,} columns"
         size = f"{table.height * copies:,} and {table.width:,}"
         raise DataError(f"{path}: an Excel sheet has {limits}, and the table {size}: write .parquet or .csv.")
     text = table.select(pl.col(pl.String, pl.Categorical, pl.Enum).cast(pl.String)).get_columns()
     for column in [pl.Series("(names)", table.columns), *text]:
         lengths = column.str.len_chars()
+        row = column.str.contains(NO_CHARACTERS[kind]).index_of(True)
+        if row is not None:
+            what = f"column {column.name!r} has a character in row {row + 1:,} that such files cannot hold"
+            raise DataError(f"{path}: {what}, {NO_CHARACTERS[kind]!a}: remove it, or write .parquet.")
         row = lengths.arg_max()
-        if row is not None and lengths[row] > LONGEST_TEXT:
+        if kind == "sheet" and row is not None and lengths[row] > LONGEST_TEXT:
             what = f"column {column.name!r} has {lengths[row]:,} characters in row {row + 1:,}"
             raise DataError(f"{path}: {what}, and a cell at most {LONGEST_TEXT:,} in Excel: write .parquet or .csv.")
 
