@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sparsefield.app.pages.page import write_report
     from sparsefield.app.tables.codebook import Codebook, inspect
     from sparsefield.app.tables.export import to_networkx, to_pgmpy
-    from sparsefield.app.tables.linked import read_triples
+    from sparsefield.app.tables.linked import read_database, read_triples
     from sparsefield.app.tables.schema_file import read_schema
     from sparsefield.chain.crf import ChainCRF
     from sparsefield.chain.reading import read_conll
@@ -42,7 +42,7 @@ __all__ = [
     "PooledEstimates", "Relational", "RelationalField", "Solver", "Template", "__version__", "centrality",
     "centrality_stability", "compare", "conditional_log_likelihood", "confidence_intervals", "contacts", "findings",
     "impute", "inspect", "load", "plot_network", "pool", "predictability", "read_alignment", "read_conll",
-    "read_schema", "read_triples", "regularization_path", "sequence_weights", "stability",
+    "read_database", "read_schema", "read_triples", "regularization_path", "sequence_weights", "stability",
     "to_networkx", "to_pgmpy", "write_report",
 ]  # fmt: skip
 
@@ -60,7 +60,7 @@ _NAMES_OF_MODULE = {
     "app.pages.page": "write_report",
     "app.tables.codebook": "Codebook inspect",
     "app.tables.export": "to_networkx to_pgmpy",
-    "app.tables.linked": "read_triples",
+    "app.tables.linked": "read_database read_triples",
     "app.tables.schema_file": "read_schema",
     "chain.crf": "ChainCRF",
     "chain.reading": "read_conll",

@@ -34,6 +34,10 @@ class CovariateWarning(UserWarning):
     """An observed column has many missing cells; they get its mean, which can make other columns dependent."""
 
 
+class GuessWarning(UserWarning):
+    """Keys of tables, or links between them, were guessed from names and values."""
+
+
 class DateTextWarning(UserWarning):
     """A column holds dates as text, which are categories without an order."""
 

@@ -215,7 +215,7 @@ def test_keys_and_links_of_the_file_take_precedence_over_the_database(database: 
             r"\[tables.nation\]: numeric names the column 'size', which does not exist",
         ),
         (NATION + "key = 'nation'\nnumeric = ['nation']\n", "column 'nation' has a kind, but it is a key"),
-        ("database = 'nations.csv'\n[tables.nation]\n", "nations.csv: this is no SQLite file"),
+        ("database = 'nations.csv'\n[tables.nation]\n", "nations.csv: this is no SQLite or DuckDB file"),
         (
             "templates = ['across x']\n" + NATION,
             r"other\.toml: The template 'across x' names the link 'x'; links: none",

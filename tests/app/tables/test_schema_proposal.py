@@ -10,10 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import read_schema
+from sparsefield import read_database, read_schema
 from sparsefield.app.tables.linked import propose_schema
 from sparsefield.data.links import ForeignKey
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, GuessWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore::sparsefield.errors.GuessWarning")
 
 LINKS = {
     "customer_id": ForeignKey("orders", "customer_id", "customers"),
@@ -149,6 +151,30 @@ def test_pictures_composite_keys_and_links_within_a_table(tmp_path: Path) -> Non
         assert data.variables("the staff") == ("team",)
 
 
+def test_keys_and_links_of_odd_names_are_guessed_with_a_warning(tmp_path: Path) -> None:
+    """An abbreviated key, keys that two tables call alike, an empty file, and a column that only looks like a key."""
+    people, orders = 30, 90
+    pl.DataFrame({"Cust ID": range(people), "rank": range(people)}).write_csv(tmp_path / "customers.csv")
+    pl.DataFrame({"sku": ["p1", "p2", "p3"], "kind": ["toy", "food", "toy"]}).write_csv(tmp_path / "products.csv")
+    sold = {"order_no": range(orders), "customer": [k % people for k in range(orders)]}
+    pl.DataFrame(sold).write_csv(tmp_path / "tblSale.csv")
+    lines = {"order_no": range(orders), "sku": ["p1", "p2", "p3"] * 30, "rank": [1, 2, 3] * 30}
+    pl.DataFrame(lines).vstack(pl.DataFrame(lines)).write_csv(tmp_path / "lines.csv")
+    (tmp_path / "nothing.csv").write_text("order_no,sku\n")
+    with pytest.warns(
+        GuessWarning, match=r"guessed that Cust ID is the key of customers, .*lines.sku links to products"
+    ):
+        data = read_database(tmp_path)
+    assert data.keys == {"customers": "Cust ID", "products": "sku", "tblSale": "order_no"}
+    assert data.links == {
+        "order_no": ForeignKey("lines", "order_no", "tblSale"),
+        "sku": ForeignKey("lines", "sku", "products"),
+        "customer": ForeignKey("tblSale", "customer", "customers"),
+    }
+    assert propose_schema(tmp_path).as_toml().startswith("# left out, since they have no rows: nothing\n")
+    assert read_database(tmp_path, links={"sku": ("lines", "sku", "products")}).links.keys() == {"sku"}
+
+
 def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there are no tables with rows: give a SQLite file, or a folder"):
+    with pytest.raises(DataError, match="there are no tables with rows: give a database, or a folder"):
         propose_schema(tmp_path)

@@ -6,6 +6,7 @@ Commands import heavy modules only when they run, so that help and usage errors 
 from __future__ import annotations
 
 import functools
+import os
 import shlex
 import sys
 import traceback
@@ -19,6 +20,7 @@ import sparsefield
 from sparsefield.app.cli import analyze, fit, info, pages, predict
 from sparsefield.app.cli.console import note, print_message, silenced
 from sparsefield.app.pages.names import told_warnings
+from sparsefield.app.tables.places import without_password
 from sparsefield.errors import ClusterError, interrupts_as_such
 
 QUIET = ("--quiet", "-q")
@@ -84,7 +86,12 @@ def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> i
     Errors become a line of text here, and nowhere else.
     """
     all_words = list(sys.argv[1:] if args is None else args)
-    words = [word for word in all_words if word not in ("--debug", *QUIET)]
+    words = []
+    for word in all_words:
+        url, password = without_password(word)
+        words += [] if word in ("--debug", *QUIET) else [url]
+        if password:  # libpq reads it from there, and messages and model files do not have it
+            os.environ["PGPASSWORD"] = password
     command = shlex.join([name, *words])
     debug, quiet = "--debug" in all_words, any(word in all_words for word in QUIET)
     try:

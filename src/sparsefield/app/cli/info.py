@@ -21,6 +21,7 @@ from sparsefield.app.pages.fit_summary import (
     describe_variable,
     describe_weights,
 )
+from sparsefield.app.tables.places import system_of
 from sparsefield.app.tables.read import read_source
 from sparsefield.app.tables.write import refuse_overwriting_inputs
 from sparsefield.atomic_write import write_atomically
@@ -237,7 +238,11 @@ def _describe_book(book: Codebook, all_columns: bool, command: str) -> Iterator[
 
 def schema(
     data: Annotated[
-        Path, typer.Argument(metavar="DATA", help="SQLite file, or folder of CSV, Excel or Parquet files.")
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="SQLite or DuckDB file, postgresql://USER@HOST/DATABASE, or folder of CSV, Excel or Parquet files.",
+        ),
     ],
     output: Annotated[Path | None, opt.output_option("Write the schema to this TOML file, beside the data.")] = None,
 ) -> None:
@@ -252,7 +257,7 @@ def schema(
         check_output(output, (".toml",))
         refuse_overwriting_inputs([output], [data])
         folder = data if data.is_dir() else data.parent
-        if output.resolve().parent != folder.resolve():
+        if output.resolve().parent != folder.resolve() and system_of(data) != "postgres":
             raise DataError(f"{output}: paths in a schema file are relative to it: write it into the folder {folder}.")
     proposal = propose_schema(data)
     if output is None:

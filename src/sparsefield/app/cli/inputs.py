@@ -5,15 +5,17 @@ from __future__ import annotations
 import functools
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from sparsefield.app.cli.console import note
+from sparsefield.app.cli.console import inform, note
 from sparsefield.app.tables.column_kinds import find_kinds
-from sparsefield.app.tables.file_format import PLAIN, FileFormat
+from sparsefield.app.tables.file_format import PLAIN, FileFormat, list_first
+from sparsefield.app.tables.places import MAGIC, SUFFIXES, system_of
 from sparsefield.app.tables.read import STANDARD_INPUT, SourceTable, is_parquet, list_columns, read_source
 from sparsefield.errors import DataError, count
 
@@ -170,20 +172,28 @@ class InputData:
 
 
 def form_of(data: Path) -> Literal["table", "matrix", "linked"]:
-    """Return what a path names: a table; a sparse 0/1 matrix, ``.npz`` or a folder of Parquet files; or linked tables,
-    by their schema file or its folder."""
+    """Return what a path names: a table; a sparse 0/1 matrix, ``.npz`` or a folder of Parquet files with the same
+    columns; or linked tables, by their schema file, its folder, a folder of other files, or a URL."""
     if data.is_dir():
-        is_matrix = not (data / "schema.toml").exists() and any(map(is_parquet, data.iterdir()))
-        return "matrix" if is_matrix else "linked"
-    return {".npz": "matrix", ".toml": "linked"}.get(data.suffix.lower(), "table")  # pyright: ignore[reportReturnType]
+        parquet = [] if (data / "schema.toml").exists() else [path for path in data.iterdir() if is_parquet(path)]
+        if not parquet or len(parquet) < sum(path.suffix.lower() in SUFFIXES for path in data.iterdir()):
+            return "linked"
+        import polars as pl
+
+        with suppress(pl.exceptions.PolarsError, OSError):
+            return "matrix" if len({tuple(pl.read_parquet_schema(path)) for path in parquet}) == 1 else "linked"
+        return "matrix"
+    if data.suffix.lower() == ".npz":
+        return "matrix"
+    return "linked" if data.suffix.lower() == ".toml" or system_of(data) == "postgres" else "table"
 
 
 def has_linked_tables(data: Path) -> bool:
-    """Return whether a path names a SQLite file of several tables."""
-    from sparsefield.app.tables.sqlite_file import is_database, open_database
-
-    if not is_database(data):
+    """Return whether a path names a SQLite or DuckDB file of several tables."""
+    if system_of(data) not in MAGIC:
         return False
+    from sparsefield.app.tables.database import open_database
+
     with open_database(data) as database:
         return len(database.tables) > 1
 
@@ -195,7 +205,11 @@ def read_data(
     form = form_of(data)
     if form == "linked" or (reading.sheet is None and has_linked_tables(data)):
         linked = read_linked(data, reading, columns, weight or group)
-        rows = sum(source.n_rows for source in linked.data.sources.values())
+        sizes = {name: source.n_rows for name, source in linked.data.sources.items()}
+        inform(f"{data.name}: {list_first([f'{name} ({rows:,})' for name, rows in sizes.items()], MAX_NAMES)}")
+        links = [f"{name} ({link.table} to {link.to})" for name, link in linked.data.links.items()]
+        inform(f"Links: {list_first(links, MAX_NAMES) or 'none'}")
+        rows = sum(sizes.values())
         return InputData(linked.data, [], linked.kinds or "auto", rows, linked.inputs, linked=True)
     if form == "matrix":
         return _read_matrix(data, columns, weight or group)

@@ -19,6 +19,7 @@ from sparsefield.app.cli.inputs import (
     read_weights,
 )
 from sparsefield.app.tables.file_format import PLAIN, FileFormat, HeldOut, Source, source_of
+from sparsefield.app.tables.places import as_url, system_of
 from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT, list_columns, read_like
 from sparsefield.app.tables.write import refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, ModelFileError, count
@@ -84,7 +85,7 @@ def open_model(model: Path, *data: Path | None) -> OpenModel:
 
     opened = OpenModel(model, *load_field(model))
     for path in data:
-        if path is not None and str(path) != STANDARD_INPUT and not path.exists():
+        if path is not None and str(path) != STANDARD_INPUT and not path.exists() and system_of(path) is None:
             raise DataError(f"{path}: there is no such file.")
     return opened
 
@@ -175,7 +176,10 @@ def read_tables(
     if form == "matrix" and not data.is_dir():
         raise DataError(f"{data}: a sparse matrix has no missing values to impute: pass one table with missing values.")
     if linked != (form == "linked"):
-        what, other = "linked tables, by their TOML file or its folder", "one table, such as a CSV or Parquet file"
+        what, other = (
+            "linked tables, by their TOML file, its folder or a database",
+            "one table, such as a CSV or Parquet file",
+        )
         what, other = (what, "one table") if linked else (other, "linked tables")
         raise ModelFileError(f"{model.path}: holds a {model.estimator}, but {data} is {other}: pass {what}.")
     schemas = dict(zip(model.field_.layout.tables, model.field_.layout.schemas, strict=True))
@@ -253,7 +257,7 @@ def remember_source(
 
     roles = dataset.named or NamedColumns([], [], {})
     source = Source(
-        str(data),
+        as_url(data),
         dataset.format,
         identifiers=tuple(roles.identifiers),
         left_out=() if dataset.book is None else dataset.book.left_out,

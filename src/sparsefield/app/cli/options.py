@@ -104,7 +104,9 @@ OneTable = Annotated[Path, typer.Argument(metavar="DATA", help=TABLE_HELP)]
 Data = Annotated[
     Path,
     typer.Argument(
-        metavar="DATA", help=f"{TABLE_HELP} For linked tables, the TOML file that describes them, or its folder."
+        metavar="DATA",
+        help=f"{TABLE_HELP} For linked tables, the TOML file that describes them, a folder of files, a SQLite or "
+        "DuckDB file, or postgresql://USER@HOST/DATABASE.",
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file that 'fit' wrote.")]

@@ -30,6 +30,7 @@ TITLES = {
     "sas": "SAS file",
     "sas-transport": "SAS transport file",
     "sqlite": "SQLite table",
+    "duckdb": "DuckDB table",
 }
 """{kind of file: its name}"""
 
@@ -37,7 +38,7 @@ OPTIONS = ("missing", "missing_only", "header", "separator", "encoding", "decima
 """Fields of a `FileFormat` that can be given as options."""
 
 OPTIONS_OF_KIND = {"csv": OPTIONS[:-1], "sheet": ("missing", "missing_only", "header", "dates", "sheet")}
-"""{kind of file: options that it has}; others have words for missing values, and SQLite files tables."""
+"""{kind of file: options that it has}; others have words for missing values, and databases tables."""
 
 
 def list_first(words: Sequence[str], most: int = 5) -> str:
@@ -68,7 +69,7 @@ class FileFormat:
         How columns of dates in a text file or a sheet are read: "day-first" or "month-first" where both are possible,
         as in 01/02/2024, or "text" to leave all dates as they are.
     sheet : str or None
-        The sheet of a spreadsheet, or the table of a SQLite file; needed if there are several.
+        The sheet of a spreadsheet, or the table of a database; needed if there are several.
     kind : str
         The kind of the file, a key of `TITLES`; empty for options.
     compression : str

@@ -1,25 +1,27 @@
-"""Linked tables of SQLite files, of folders, and of triples; their keys and links, declared or guessed from values."""
+"""Linked tables of databases, of folders, and of triples; their keys and links, declared or guessed from values."""
 
 from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import polars as pl
 
 from sparsefield.app.tables.codebook import inspect
+from sparsefield.app.tables.database import Database, Reference, open_database
 from sparsefield.app.tables.file_format import list_first
-from sparsefield.app.tables.read import read_table
-from sparsefield.app.tables.sqlite_file import open_database
+from sparsefield.app.tables.places import SUFFIXES, system_of
+from sparsefield.app.tables.read import SourceTable, read_source
 from sparsefield.app.tables.values import as_polars, as_whole
 from sparsefield.data.frames import as_source
 from sparsefield.data.links import ForeignKey, Link
 from sparsefield.data.relational import Relational
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, GuessWarning
 
 QUERY = re.compile(r"\s*(select|with)\s", re.IGNORECASE)
 PARTS = ["subject", "relation", "object"]
@@ -29,34 +31,49 @@ ENDS = ["subject", "object"]
 MAX_PAIRS = 1_000_000
 """The largest number of all pairs, that of a thousand entities; most rows of more would be all zeros."""
 
-SUFFIXES = (".csv", ".tsv", ".parquet", ".pq", ".xlsx")
-"""Files of a folder that are taken for tables."""
-
 ENDINGS = ("", "id", "key", "nr", "no", "code")
 """What the name of a key has after that of its table: customer, customer_id, CustomerKey."""
+
+SHORTEST = 3
+"""Shortest abbreviation of the name of a table in that of its key."""
 
 FEW_VALUES = 3
 """Smallest number of different texts that tell by themselves which table they link to."""
 
 
 def read_database(
-    database: Path | str,
-    tables: Mapping[str, str],
+    place: Path | str,
+    tables: Mapping[str, str] | None = None,
     *,
     keys: Mapping[str, str] | None = None,
     links: Mapping[str, Link | Sequence[str]] | None = None,
     **options: Any,
 ) -> Relational:
-    """Read linked tables from a SQLite file, which is not changed.
+    """Read linked tables from a database, which is not changed, or from the files of a folder.
 
-    ``tables`` are {name: table, or query that begins with SELECT}. Keys and links are those that the database declares
-    unless they are given. ``options`` are ``observed``, ``ignore`` and ``templates``, as for `Relational`.
+    Parameters
+    ----------
+    place : SQLite or DuckDB file, ``"postgresql://user@host/database"``, or folder of CSV, Excel or Parquet files
+        The password of PostgreSQL may be in the URL, in the variable PGPASSWORD, or in a file .pgpass.
+    tables : {name: table, or query that begins with SELECT}
+        None takes all tables with rows. Then columns that cannot be learned are ignored, and keys and links are guessed
+        from names and values, with a warning, where the database declares no links.
+    keys, links : as for `Relational`; by default those that the database declares
+    **options : ``observed``, ``ignore`` and ``templates``, as for `Relational`
+
+    Examples
+    --------
+    >>> read_database("shop.sqlite")  # doctest: +SKIP
+    Relational(customers: 60 rows, 1 variable; orders: 150 rows, 1 variable; links customer_id)
     """
-    if not tables:
-        raise DataError(f"{database}: no tables were named: add a section [tables.NAME] for each.")
+    if tables is None:
+        given = {"keys": keys, "links": links, **options}
+        return propose_schema(place).read().replace(**{name: part for name, part in given.items() if part is not None})
     frames, name_of = {}, {}
-    with open_database(database) as opened:
+    with open_database(place) as opened:
         known = {table.casefold(): table for table in opened.tables}
+        if not tables:
+            raise DataError(f"{opened.place}: no tables were named: add a section [tables.NAME] for each.")
         for name, text in tables.items():
             table = known.get(text.casefold().removeprefix("main."))
             if table is None and not QUERY.match(text):
@@ -87,15 +104,35 @@ def name_links(links: Sequence[ForeignKey]) -> dict[str, ForeignKey]:
 
 @dataclass(frozen=True)
 class SchemaProposal:
-    """The content of a schema file, and remarks on what was guessed."""
+    """Tables, the content of a schema file for them, and remarks on what was guessed and what was left out."""
 
+    place: str
     content: dict[str, Any]
     notes: dict[tuple[str, str], list[str]]
-    """{("tables" or "links", name): remarks}"""
+    """{("tables" or "links", name): remarks}; those about tables that are left out have two empty words."""
+    frames: dict[str, pl.DataFrame]
+    files: dict[str, Path] = field(default_factory=dict)
+    sources: dict[str, SourceTable] = field(default_factory=dict)
+    """Files of the tables, and what was read from them, unless they are of a database."""
+
+    def read(self) -> Relational:
+        """Return the tables with these keys and links; warn of those that were guessed."""
+        tables, links = self.content["tables"], {n: ForeignKey(**link) for n, link in self.content["links"].items()}
+        guessed = [name for (part, name), notes in self.notes.items() if part and notes[0].startswith("guessed: ")]
+        if guessed:
+            text = [f"{tables[name]['key']} is the key of {name}" for name in guessed if name in tables]
+            ends = [links[name] for name in guessed if name in links and name not in tables]
+            text += [f"{link.table}.{link.column} links to {link.to}" for link in ends]
+            how = "Where that is wrong, have the command 'sparsefield schema' write it to a file, and correct that"
+            warnings.warn(f"{self.place}: guessed that {list_first(text, 30)}. {how}.", GuessWarning, stacklevel=3)
+        keys = {name: table["key"] for name, table in tables.items() if "key" in table}
+        ignore = {name: table["ignore"] for name, table in tables.items() if "ignore" in table}
+        return Relational(self.frames, keys=keys, links=links, ignore=ignore)
 
     def as_toml(self) -> str:
         """Return the content as a schema file with the remarks as comments."""
-        lines = [f"{name} = {_toml(value)}" for name, value in self.content.items() if not isinstance(value, dict)]
+        lines = [f"# {note}" for note in self.notes.get(("", ""), ())]
+        lines += [f"{name} = {_toml(value)}" for name, value in self.content.items() if not isinstance(value, dict)]
         for part in ("tables", "links"):
             for name, section in self.content[part].items():
                 lines += ["", *(f"# {note}" for note in self.notes.get((part, name), ()))]
@@ -108,61 +145,112 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def propose_schema(path: Path | str) -> SchemaProposal:
-    """Return a schema of the tables of a SQLite file, or of the CSV, Excel and Parquet files in a folder.
+def propose_schema(place: Path | str) -> SchemaProposal:
+    """Return a schema of the tables of a database, or of the CSV, Excel and Parquet files in a folder.
 
-    Keys and links are those that the database declares. Where it declares no links, they are guessed: a key is unique
-    and named as one; a link has the name of a table or of its key, or text, and all its values are keys of that table.
-    Columns that cannot be learned are ignored.
+    Keys and links are those that the database declares. Where it declares no links, they are guessed: a key is unique,
+    and named as one or as a column of another table that has its values; a link has the name of a table or of its key,
+    or text, and all its values are keys of that table. Columns that cannot be learned are ignored.
     """
-    path, keys, links, queries = Path(path), {}, [], {}
+    sources, files, keys, links, queries = {}, {}, {}, [], {}
     notes: dict[tuple[str, str], list[str]] = {}
-    if path.is_dir():
-        files = {file.stem: file for file in sorted(path.iterdir()) if file.suffix.lower() in SUFFIXES}
-        frames = {name: read_table(file) for name, file in files.items()}
+    several: list[Reference] = []
+    if is_folder := system_of(place) is None and Path(place).is_dir():
+        where = str(place)
+        files = {file.stem: file for file in sorted(Path(place).iterdir()) if file.suffix.lower() in SUFFIXES}
+        sources = {name: read_source(file, may_be_empty=True) for name, file in files.items()}
+        read = {name: source.table for name, source in sources.items()}
     else:
-        with open_database(path) as database:
-            names = [name for name in database.tables if name not in database.views]
-            queries = {name: database.query_without_bytes(name) for name in names}
-            frames = {name: frame for name in names if (frame := database.read(name, queries[name])).height}
-            keys, declared = database.find_keys({name: name for name in frames})
-            links = [link for key, link in declared if key == keys[link.to]]
+        with open_database(place) as database:
+            where, read = database.place, {}
+            for table in database.tables:
+                if table not in database.views:
+                    query, binary = database.select(table)
+                    read[table] = database.read(table, query)
+                    queries |= {table: query} if binary else {}
+            keys, links, several = _declared_keys(database, [table for table in read if read[table].height], notes)
+    frames = {name: frame for name, frame in read.items() if frame.height}
     if not frames:
-        raise DataError(f"{path}: there are no tables with rows: give a SQLite file, or a folder of CSV files.")
-    for name, frame in frames.items():
-        key = None if name in keys else _guess_key(name, frame)
+        raise DataError(f"{where}: there are no tables with rows: give a database, or a folder of CSV files.")
+    if empty := [name for name in read if name not in frames]:
+        notes["", ""] = [f"left out, since they have no rows: {list_first(empty)}"]
+    for name in [name for name in frames if name not in keys and not links]:
+        key = _guess_key(name, frames)
         if key is not None:
             keys[name] = key
-            notes["tables", name] = [f"guessed: {key!r} is the key, since it is unique and named as one"]
+            notes.setdefault(("tables", name), []).insert(0, f"guessed: {key!r} is the key: unique, and named as one")
     if not links:
         reasons = {link: why for name in frames for link, why in _guess_links(name, frames, keys)}
         links = list(reasons)
         notes |= {("links", name): [f"guessed: {reasons[link]}"] for name, link in name_links(links).items()}
     sections: dict[str, dict[str, Any]] = {}
     for name, frame in frames.items():
-        sections[name] = {"file": files[name].name} if path.is_dir() else {}
-        if queries.get(name):
+        sections[name] = {"file": files[name].name} if is_folder else {}
+        if name in queries:
             sections[name] = {"query": queries[name]}
             notes.setdefault(("tables", name), []).append("columns with binary cells, such as pictures, are not read")
         sections[name] |= {"key": keys[name]} if name in keys else {}
         taken = {keys.get(name), *(link.column for link in links if link.table == name)}
-        rest = [column for column in frame.columns if column not in taken]
+        parts = {column for reference in several if reference.table == name for column in reference.columns} - taken
+        rest = [column for column in frame.columns if column not in taken | parts]
         left_out = [entry for entry in inspect(frame.select(rest)).columns if entry.left_out] if rest else []
         if left_out:
-            sections[name]["ignore"] = [entry.name for entry in left_out]
             reasons = list_first([f"{entry.name!r} ({entry.left_out})" for entry in left_out])
             notes.setdefault(("tables", name), []).append(f"ignored, since they cannot be learned: {reasons}")
-    content = {} if path.is_dir() else {"database": path.name}
+        if parts or left_out:
+            sections[name]["ignore"] = [*sorted(parts), *(entry.name for entry in left_out)]
+    is_url = system_of(place) == "postgres"
+    content = {} if is_folder else {"database": where if is_url else Path(place).name}
     content |= {"tables": sections, "links": {name: asdict(link) for name, link in name_links(links).items()}}
-    return SchemaProposal(content, notes)
+    frames = with_keys_of_one_type(frames, sources, keys, links)
+    return SchemaProposal(where, content, notes, frames, files, sources)
 
 
-def _guess_key(name: str, frame: pl.DataFrame) -> str | None:
-    """Return the first column that is unique, without gaps, and named as the key of a table is."""
-    names = _key_names(name) | {"id", "key"}
-    for column in frame.get_columns():
-        if _bare(column.name) in names and _may_be_key(column) and not column.null_count() and column.is_unique().all():
+def _declared_keys(
+    database: Database, tables: Sequence[str], notes: dict[tuple[str, str], list[str]]
+) -> tuple[dict[str, str], list[ForeignKey], list[Reference]]:
+    """Return the keys and the links that a database declares, and foreign keys that no link can be, with notes."""
+    keys, declared = database.find_keys({name: name for name in tables})
+    links = [link for key, link in declared if key == keys[link.to]]
+    others = []
+    for reference in (reference for name in tables for reference in database.references(name)):
+        if reference.to in tables and not any(
+            (link.table, (link.column,), link.to) == (reference.table, reference.columns, reference.to)
+            for link in links
+        ):
+            others.append(reference)
+            what = "has several columns" if len(reference.columns) > 1 else f"is not to its key {keys[reference.to]!r}"
+            columns = ", ".join(reference.columns)
+            note = f"the foreign key ({columns}) to {reference.to!r} {what}, so that it is no link, and is ignored"
+            notes.setdefault(("tables", reference.table), []).append(note)
+    return keys, links, others
+
+
+def _guess_key(name: str, frames: Mapping[str, pl.DataFrame]) -> str | None:
+    """Return the first column that is unique, without gaps, and named as a key, or has all of another table's values.
+
+    In the latter case the other table has a column of the same name, which is text or ends as the name of a key.
+    """
+    columns = [
+        column
+        for column in frames[name].get_columns()
+        if _may_be_key(column) and not column.null_count() and column.is_unique().all()
+    ]
+    bases = {base.removesuffix(ending) for base in _key_names(name) for ending in ENDINGS}
+    for column in columns:
+        bare = _bare(column.name)
+        starts = [bare.removesuffix(ending) for ending in ENDINGS[1:] if bare.endswith(ending)]
+        short = any(len(start) >= SHORTEST and base.startswith(start) for start in starts for base in bases)
+        if bare in _key_names(name) | {"id", "key"} or short:  # as cust_id of customers
             return column.name
+    for column in columns:
+        bare = _bare(column.name)
+        if bare.endswith(ENDINGS[1:]) or (column.dtype == pl.String and len(column) >= FEW_VALUES):
+            keys = column.cast(pl.String).to_list()
+            for other in (frames[table] for table in frames if table != name):
+                for twin in (twin for twin in other.get_columns() if _bare(twin.name) == bare and _may_be_key(twin)):
+                    if twin.drop_nulls().unique().cast(pl.String).is_in(keys).all():
+                        return column.name
     return None
 
 
@@ -172,20 +260,47 @@ def _guess_links(
     """Yield links of a table to keys that have all values of a column, with the reason for each."""
     for column in frames[name].get_columns():
         texts = column.drop_nulls().unique().cast(pl.String, strict=False)
-        if column.name == keys.get(name) or not len(texts) or not _may_be_key(column):
+        if not len(texts) or not _may_be_key(column):
             continue
         words = [word.lower() for word in re.findall(r"[^\W\d_][^\W\d_A-Z]*|\d+", column.name)]
         ends = {"".join(words[k:]) for k in range(len(words))} | {_bare(column.name)}
-        named = {to: max((len(end) for end in ends & _key_names(to)), default=0) for to in keys}
+        is_key = column.name == keys.get(name)  # which links where another table has its name
+        named = {}
+        for to, key in keys.items():
+            names = _key_names(to) | (set() if is_key else {_bare(key)} - set(ENDINGS))
+            named[to] = max((len(end) for end in ends & names), default=0)
         having = [
             to
             for to in sorted(keys, key=lambda to: -named[to])
-            if (named[to] or (column.dtype == pl.String and len(texts) >= FEW_VALUES))
+            if not (is_key and (to == name or not named[to]))
+            and (named[to] or (column.dtype == pl.String and len(texts) >= FEW_VALUES))
             and texts.is_in(frames[to][keys[to]].cast(pl.String).to_list()).all()
         ]
         if having and (named[having[0]] or len(having) == 1):
             why = f"all values of {column.name!r} are keys of {having[0]!r}"
             yield ForeignKey(name, column.name, having[0]), why + (", whose name it has" if named[having[0]] else "")
+
+
+def with_keys_of_one_type(
+    frames: Mapping[str, pl.DataFrame],
+    sources: Mapping[str, SourceTable],
+    keys: Mapping[str, str],
+    links: Sequence[Link],
+) -> dict[str, pl.DataFrame]:
+    """Return the tables, with a key and its foreign keys in text files as integers if all are, else as text."""
+    frames, foreign = dict(frames), [link for link in links if isinstance(link, ForeignKey)]
+    for to, key in list(keys.items()) * max(len(foreign), 1):  # a key that becomes text may be a foreign key itself
+        ends = dict.fromkeys([(to, key), *((link.table, link.column) for link in foreign if link.to == to)])
+        cells = {end: frames[end[0]][end[1]] for end in ends if end[0] in sources and end[1] in frames[end[0]].columns}
+        if any(column.dtype == pl.String and column.null_count() < len(column) for column in cells.values()):
+            # 007 is 7 unless a key is x3; other files than text say themselves what a key is.
+            are_text = all(sources[table].format.is_text for table, _ in cells)
+            numbers = {end: column.cast(pl.Int64, strict=False) for end, column in cells.items()}
+            whole = are_text and all(numbers[end].null_count() == cells[end].null_count() for end in cells)
+            for (table, _), column in (numbers if whole else cells).items():
+                if sources[table].format.is_text:
+                    frames[table] = frames[table].with_columns(column if whole else column.cast(pl.String))
+    return frames
 
 
 def _may_be_key(column: pl.Series) -> bool:
@@ -200,6 +315,7 @@ def _bare(name: str) -> str:
 def _key_names(table: str) -> set[str]:
     """Return bare names of a key of a table, also in the singular: customer and customerid of customers."""
     bare = _bare(table)
+    bare = re.sub("^(tbl|dim|fact)(?=..)", "", bare)
     bases = {bare, bare.removesuffix("s"), bare.removesuffix("es"), re.sub("ies$", "y", bare)} - {""}
     return {base + ending for base in bases for ending in ENDINGS}
 

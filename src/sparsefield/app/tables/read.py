@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.tables.file_format import OPTIONS, OPTIONS_OF_KIND, TITLES, FileFormat, Source, list_first
+from sparsefield.app.tables.places import MAGIC
 from sparsefield.errors import DataError
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ _SIGNATURES = {
     b"PAR1\x15": "parquet",
     b"ARROW1\x00": "arrow",
     b"\xff\xff\xff\xff": "arrow",
-    b"SQLite format 3\x00": "sqlite",
     b"PK\x03\x04": "sheet",
     b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": "sheet",
     b"$FL2@(#)": "spss",
@@ -182,7 +182,8 @@ def _read_content(path: Path | str) -> _Content:
     start = data.lstrip(b"\xef\xbb\xbf \t\r\n")[:20].lower()
     if start.startswith(_NO_TABLES):
         raise DataError(f"{name}: this is no table that can be read: unpack it, or save it as CSV, Parquet or Excel.")
-    kind = next((kind for start, kind in _SIGNATURES.items() if data.startswith(start)), "")
+    databases = (system for system, (at, magic) in MAGIC.items() if data.startswith(magic, at))
+    kind = next((kind for start, kind in _SIGNATURES.items() if data.startswith(start)), next(databases, ""))
     suffixes = (path.suffix.lower(), path.with_suffix("").suffix.lower() if compression else "")
     kind = kind or next((_SUFFIXES[suffix] for suffix in suffixes if suffix in _SUFFIXES), "csv")
     return _Content(name, path, data, kind, compression)
@@ -190,7 +191,7 @@ def _read_content(path: Path | str) -> _Content:
 
 def _refuse_options(content: _Content, options: FileFormat) -> None:
     """Refuse options that a kind of file does not have, all at once."""
-    known = OPTIONS_OF_KIND.get(content.kind, OPTIONS[:2] + (("sheet",) if content.kind == "sqlite" else ()))
+    known = OPTIONS_OF_KIND.get(content.kind, OPTIONS[:2] + (("sheet",) if content.kind in MAGIC else ()))
     others = [name for name in OPTIONS if getattr(options, name) not in (None, ()) and name not in known]
     if others:
         words = " and ".join(f"--set read.{option}" for option in others)
@@ -212,8 +213,8 @@ def _read(content: _Content, options: FileFormat) -> SourceTable:
             return SourceTable(*read_text(content.data, name, options))
         if kind == "sheet":
             return _read_sheet(content.data, name, options)
-        if kind == "sqlite":
-            from sparsefield.app.tables.sqlite_file import open_database
+        if kind in MAGIC:
+            from sparsefield.app.tables.database import open_database
 
             with content.as_file() as path, open_database(path, name) as database:
                 options = replace(options, sheet=_choose(database.tables, options.sheet, name, "table"))

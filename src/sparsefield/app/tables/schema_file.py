@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import polars as pl
 
 from sparsefield.app.tables.column_kinds import find_kinds
 from sparsefield.app.tables.file_format import FileFormat
-from sparsefield.app.tables.linked import propose_schema, read_database, read_triples
+from sparsefield.app.tables.linked import propose_schema, read_database, read_triples, with_keys_of_one_type
+from sparsefield.app.tables.places import system_of
 from sparsefield.app.tables.read import SourceTable, read_source, read_table
-from sparsefield.app.tables.sqlite_file import is_database
 from sparsefield.data.links import ForeignKey, Link, OffsetLink
 from sparsefield.data.relational import Relational, resolve_templates
 from sparsefield.errors import DataError
@@ -75,8 +74,7 @@ def read_schema(path: Path | str) -> Relational:
 
     Parameters
     ----------
-    path : the file, or a folder that contains ``schema.toml``; or a SQLite file, or a folder of CSV or Parquet files,
-        whose keys and links are those that `propose_schema` finds
+    path : the file, or a folder that contains ``schema.toml``; or all that `read_database` takes
 
     Returns
     -------
@@ -97,12 +95,34 @@ def read_schema(path: Path | str) -> Relational:
 
 def parse_schema_file(path: Path | str) -> SchemaFile:
     """Parse a schema file, and read its tables as `read_schema` does."""
-    path = Path(path)
-    is_proposed = is_database(path) or (path.is_dir() and not (path / SCHEMA_NAME).exists())
-    content = propose_schema(path).content if is_proposed else {}
-    path = path / SCHEMA_NAME if path.is_dir() else path
+    place, path = path, Path(path)
+    if system_of(place) or (path.is_dir() and not (path / SCHEMA_NAME).exists()):
+        proposal = propose_schema(place)
+        files, sources = proposal.files, proposal.sources
+        content, parsed = {}, SchemaFile(proposal.read(), {}, files, sources, tuple(files.values()))
+    else:
+        path = path / SCHEMA_NAME if path.is_dir() else path
+        content = _content(path)
+        parsed = _from_triples(content, path) if "triples" in content else _from_tables(content, path)
+    data = parsed.data
+    with _prefix_errors(path):
+        if "templates" in content:
+            data = data.replace(templates=content["templates"])
+            resolve_templates(data)
+        for name, link in data.links.items():  # now, so that an error in the keys names the files
+            try:
+                data.linked_rows(name)
+            except DataError as error:
+                tables = [table for table in dict.fromkeys((link.table, link.to)) if table in parsed.files]
+                where = ", ".join(f"table {table!r} is {parsed.files[table]}" for table in tables)
+                raise DataError(f"{error}{f' ({where})' if where else ''}") from None
+    return replace(parsed, data=data, inputs=(path, *parsed.inputs))
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """Return the content of a schema file, whose sections fit together."""
     try:
-        content = content or tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         raise DataError(f"{path}: there is no such file.") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -120,28 +140,7 @@ def parse_schema_file(path: Path | str) -> SchemaFile:
     what = "[triples]" if parts == ["triples"] else "a database"
     problems += [f"{path}: {name!r} cannot be used with {what}: remove it." for name in refused if name in content]
     _raise(problems)
-    if parts == ["triples"]:
-        options = content["triples"]
-        _raise(_problems(options, _TRIPLES, f"{path}, [triples]", "file"))
-        place = path.parent / options["file"]
-        with _prefix_errors(path):
-            data = read_triples(read_table(place), pairs=options.get("pairs", "all"))
-            parsed = SchemaFile(data, inputs=(place,))
-    else:
-        parsed = _from_tables(content, path)
-    data = parsed.data
-    with _prefix_errors(path):
-        if "templates" in content:
-            data = data.replace(templates=content["templates"])
-            resolve_templates(data)
-        for name, link in data.links.items():  # now, so that an error in the keys names the files
-            try:
-                data.linked_rows(name)
-            except DataError as error:
-                tables = [table for table in dict.fromkeys((link.table, link.to)) if table in parsed.files]
-                where = ", ".join(f"table {table!r} is {parsed.files[table]}" for table in tables)
-                raise DataError(f"{error}{f' ({where})' if where else ''}") from None
-    return replace(parsed, data=data, inputs=(path, *parsed.inputs))
+    return content
 
 
 def _problems(section: Any, known: Mapping[str, Any], where: str, *needed: str, keys: str = "") -> list[str]:
@@ -161,6 +160,14 @@ def _problems(section: Any, known: Mapping[str, Any], where: str, *needed: str, 
 def _raise(problems: Sequence[str]) -> None:
     if problems:
         raise DataError(" ".join(problems))
+
+
+def _from_triples(content: Mapping[str, Any], path: Path) -> SchemaFile:
+    options = content["triples"]
+    _raise(_problems(options, _TRIPLES, f"{path}, [triples]", "file"))
+    place = path.parent / options["file"]
+    with _prefix_errors(path):
+        return SchemaFile(read_triples(read_table(place), pairs=options.get("pairs", "all")), inputs=(place,))
 
 
 def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
@@ -192,9 +199,12 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
     sources: dict[str, SourceTable] = {}
     if database is not None:
         queries = {name: table.get("query", table.get("table", name)) for name, table in tables.items()}
-        inputs = (path.parent / database,)
+        is_file = system_of(database) != "postgres"
+        inputs = (path.parent / database,) if is_file else ()
         with _prefix_errors(path):
-            data = read_database(inputs[0], queries, keys=keys or None, links=links or None, **options)
+            data = read_database(
+                inputs[0] if is_file else database, queries, keys=keys or None, links=links or None, **options
+            )
     else:
         for name, table in tables.items():
             with _prefix_errors(f"{path}, [tables.{name}]"):
@@ -204,31 +214,12 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
             files[name] = path.parent / table["file"]
             sources[name] = read_source(files[name], form, may_be_empty=True, strict=False)
         inputs = tuple(files.values())
-        frames = _with_keys_of_one_type(sources, keys, links)
+        read = {name: source.table for name, source in sources.items()}
+        frames = with_keys_of_one_type(read, sources, keys, list(links.values()))
         with _prefix_errors(path):
             data = Relational(frames, keys=keys, links=links, **options)
     kinds = {name: _kinds(table, data, name, f"{path}, [tables.{name}]") for name, table in tables.items()}
     return SchemaFile(data, {name: own for name, own in kinds.items() if own}, files, sources, inputs)
-
-
-def _with_keys_of_one_type(
-    sources: Mapping[str, SourceTable], keys: Mapping[str, str], links: Mapping[str, Link]
-) -> dict[str, pl.DataFrame]:
-    """Return the tables, with a key and its foreign keys in text files as integers if all are, else as text."""
-    frames = {name: source.table for name, source in sources.items()}
-    foreign = [link for link in links.values() if isinstance(link, ForeignKey)]
-    for to, key in list(keys.items()) * max(len(foreign), 1):  # a key that becomes text may be a foreign key itself
-        ends = dict.fromkeys([(to, key), *((link.table, link.column) for link in foreign if link.to == to)])
-        cells = {end: frames[end[0]][end[1]] for end in ends if end[0] in frames and end[1] in frames[end[0]].columns}
-        if any(column.dtype == pl.String and column.null_count() < len(column) for column in cells.values()):
-            # 007 is 7 unless a key is x3; other files than text say themselves what a key is.
-            are_text = all(sources[table].format.is_text for table, _ in cells)
-            numbers = {end: column.cast(pl.Int64, strict=False) for end, column in cells.items()}
-            whole = are_text and all(numbers[end].null_count() == cells[end].null_count() for end in cells)
-            for (table, _), column in (numbers if whole else cells).items():
-                if sources[table].format.is_text:
-                    frames[table] = frames[table].with_columns(column if whole else column.cast(pl.String))
-    return frames
 
 
 def _kinds(section: Mapping[str, Any], data: Relational, table: str, where: str) -> dict[str, str]:
