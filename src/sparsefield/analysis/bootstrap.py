@@ -50,6 +50,9 @@ CONSTANT = 1e-12
 TOLERANCE = 0.004
 """Steps end where about this distance from the optimum is left, in standard errors."""
 
+MIN_THREADED = 300_000
+"""Rows times parameters, below which resamples run on one thread: several would wait for the interpreter."""
+
 Progress = Callable[[int, int], None]
 
 
@@ -90,7 +93,7 @@ def draw_weights(
         return optimum.theta, optimum.converged
 
     draws, unfinished = np.empty((count, len(estimate.theta) - problem.n_biases)), 0
-    with Threads(n_jobs) as engine:
+    with Threads(n_jobs if problem.n_rows * len(estimate.theta) > MIN_THREADED else 1) as engine:
         for number, (theta, converged) in enumerate(engine.stream(solve_resample, range(count))):
             draws[number] = theta[problem.n_biases :]
             unfinished += not converged

@@ -419,7 +419,7 @@ def pooled_wald_test(estimates: np.ndarray, within: np.ndarray) -> float:
     """
     mean, m = estimates.mean(axis=0), len(estimates)
     statistic, k = wald_test(mean, within)
-    spread = sum(wald_test(row - mean, within)[0] for row in estimates) / (m - 1)
+    spread = wald_test(estimates - mean, within)[0].sum() / (m - 1)
     increase = max((1.0 + 1.0 / m) * spread / k, np.finfo(float).eps)
     free = k * (m - 1)
     if free > 4.0:

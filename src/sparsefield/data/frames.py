@@ -355,6 +355,11 @@ def _frame_column(name: str, series: nw.Series, dtype: Any) -> RawColumn:
         return replace(_array_column(name, np.array(series.to_list(), dtype=object)), categorical=True)
     if series.null_count() == 0:
         return RawColumn(name, np.asarray(series.to_numpy()), np.ones(len(series), dtype=bool), categorical=categorical)
+    if dtype.is_integer():  # a null among integers makes them floats: faster than to ask each cell whether it is null
+        values = np.asarray(series.to_numpy())
+        present = ~np.isnan(values) if values.dtype.kind == "f" else np.zeros(len(values), dtype=bool)
+        if present.any() and np.abs(values[present]).max() < 2.0 ** np.finfo(values.dtype).nmant:
+            return RawColumn(name, values[present].astype(np.int64), present)
     present = ~series.is_null().to_numpy().astype(bool)
     return RawColumn(name, np.asarray(series.drop_nulls().to_numpy()), present, categorical=categorical)
 

@@ -191,25 +191,25 @@ def split_hessians(design: Designs, flat: np.ndarray) -> Iterator[tuple[np.ndarr
         start += size * size
 
 
-def split_groups(groups: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each group of at least 0, and the positions of its members."""
+def groups_by_size(groups: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield groups of the same size, (groups,), and the positions of their members, (groups, size); -1 is no group."""
     order = np.argsort(groups, kind="stable")
-    for own in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
-        if len(own) and groups[own[0]] >= 0:
-            yield int(groups[own[0]]), own
+    order = order[groups[order] >= 0]
+    numbers, first, sizes = np.unique(groups[order], return_index=True, return_counts=True)
+    for size in np.unique(sizes):
+        yield numbers[sizes == size], order[first[sizes == size][:, None] + np.arange(size)]
 
 
-def wald_test(weights: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
-    """Return the Wald statistic of weights with a covariance, and its degrees of freedom.
+def wald_test(weights: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return Wald statistics of weights, (..., k), with covariances, (..., k, k), and at least 1 degree of freedom.
 
     Combinations of weights that the rows do not determine do not count: see `MIN_VARIANCE`.
     """
-    tiny = np.finfo(float).tiny
-    if len(weights) == 1:
-        return float(weights[0] ** 2 / max(covariance[0, 0], tiny)), 1.0
     variances, directions = np.linalg.eigh(covariance)
-    known = variances > max(MIN_VARIANCE * variances.max(initial=0.0), tiny)
-    return float((np.square(weights @ directions)[known] / variances[known]).sum()), float(known.sum())
+    largest = variances.max(axis=-1, keepdims=True, initial=0.0)
+    known = variances > np.maximum(MIN_VARIANCE * largest, np.finfo(float).tiny)
+    squares = np.square((weights[..., None, :] @ directions)[..., 0, :])
+    return (squares / np.where(known, variances, np.inf)).sum(axis=-1), known.sum(axis=-1).clip(1).astype(float)
 
 
 def sum_curvature(part: EvaluatedBlock, field: FieldWeights, designs: Sequence[Designs]) -> tuple[np.ndarray, ...]:

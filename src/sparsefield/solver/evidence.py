@@ -21,7 +21,7 @@ from sparsefield.kernels.regression_hessians import Designs, make_designs, set_s
 from sparsefield.model import pad_features
 from sparsefield.model.fit_record import EdgeEvidence
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
-from sparsefield.objectives.curvature import count_rows, split_groups, split_hessians, sum_curvature, wald_test
+from sparsefield.objectives.curvature import count_rows, groups_by_size, split_hessians, sum_curvature, wald_test
 from sparsefield.solver.missing import ClampedBeliefs
 from sparsefield.solver.selection import observed_shares
 from sparsefield.solver.state import State
@@ -87,10 +87,10 @@ def edge_evidence(state: State, *, thorough: bool) -> EdgeEvidence | None:
     # Residuals of a regression have less variance, the more parameters it has (HC1 of MacKinnon and White, 1985).
     correction = max(1.0 - _count_parameters(layout, features[tested]).max() / float(problem.total_weights[0]), 0.0)
     degrees = np.zeros(len(first)) if complete else np.square(layout.edge_factors(ends))
-    for edge, (own, score, covariance) in scores.items():
-        # Rows in which only one end is observed say nothing.
+    for numbers, own, score, covariance in scores:
         statistic, rank = wald_test(score, covariance)
-        p_values[edge] = chdtrc(max(rank, degrees[edge], 1.0), statistic * shares[own].mean() * correction)
+        statistic *= shares[own].mean(axis=1) * correction  # rows in which only one end is observed say nothing
+        p_values[numbers] = chdtrc(np.maximum(rank, degrees[numbers]), statistic)
     q_values = false_discovery_control(np.pad(p_values, (0, n_tested - len(first)), constant_values=1.0))
     selected = np.bincount(edges[is_pair], weights[is_pair] != 0.0, len(first)) > 0
     variables = np.sort(layout.schemas[0].variable_of_column[ends[selected]], axis=1)
@@ -116,8 +116,10 @@ def _count_parameters(layout: Layout, features: np.ndarray) -> np.ndarray:
 
 def edge_scores(
     field: FieldWeights, rows: Any, edges: np.ndarray, tested: np.ndarray, l2: float
-) -> dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Return {edge: its tested features, their scores decorrelated from all other edges, and the covariance of these}.
+) -> list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    """Return the tested features of edges, their scores decorrelated from other edges, and the covariances of these.
+
+    An item is (edges; edges x features; scores; covariances), of edges with the same number of tested features.
 
     The loss is taken as quadratic around the weights. Without an edge, and with the other weights of the regressions of
     its ends where they would be then, minus the gradient of its features is their score. It is a sum over rows, so the
@@ -145,24 +147,18 @@ def edge_scores(
         ridges = np.where(is_weight, ridge, BIAS_RIDGE * largest)
         inverse = np.linalg.inv(hessian + np.diag(ridges))
         edge, places = (np.where(is_weight, numbers[np.maximum(feature, 0)], -1) for numbers in (edges, place))
-        for _, own in split_groups(edge):
-            information = np.linalg.inv(inverse[own[:, None], own])  # of these features, given all others
+        for _, own in groups_by_size(edge):
+            information = np.linalg.inv(inverse[own[:, :, None], own[:, None]])  # of these features, given all others
             projection[own] = information @ inverse[own]
-            own_scores = information @ weights[feature[own]] - ridge * weights[feature[own]]
-            scores[places[own][places[own] >= 0]] += own_scores[places[own] >= 0]
+            some = weights[feature[own]]
+            own_scores, own = (information @ some[..., None])[..., 0] - ridge * some, places[own]
+            scores[own[own >= 0]] += own_scores[own >= 0]
         shown = np.flatnonzero(places >= 0)
         projections.append((places[shown], projection[shown]))
-    sizes = np.bincount(edges[tested])
-    of_size = [np.flatnonzero(sizes == size) for size in np.unique(sizes[sizes > 0])]
-    by_edge = np.split(np.argsort(edges[tested], kind="stable"), np.cumsum(sizes)[:-1])
-    groups = [np.array([by_edge[edge] for edge in numbers]) for numbers in of_size]
-    sums, *products = rows.sum(_score_parts, len(tested), design, projections, groups)
+    groups = list(groups_by_size(edges[tested]))
+    sums, *products = rows.sum(_score_parts, len(tested), design, projections, [own for _, own in groups])
     scores -= sums
-    return {
-        edge: (tested[by_edge[edge]], scores[by_edge[edge]], covariance)
-        for numbers, some in zip(of_size, products, strict=True)
-        for edge, covariance in zip(numbers.tolist(), some, strict=True)
-    }
+    return [(numbers, tested[own], scores[own], some) for (numbers, own), some in zip(groups, products, strict=True)]
 
 
 def _score_parts(
@@ -174,7 +170,7 @@ def _score_parts(
 ) -> tuple[np.ndarray, ...]:
     """Return the sums over rows of their decorrelated gradients, (tested,), and of the products of these by edge.
 
-    A group is (edges, features), of edges with the same number of tested features.
+    A group is (edges, features).
     """
     weight, rows = part.block.weight, np.arange(part.block.n_rows)
     parts = np.zeros((n_tested, len(rows)))

@@ -108,7 +108,8 @@ def goal(
     if rule is not None:
         return "induce", options.max_iter, False
     # Candidates that are about to be added change missing cells again, so that these need not converge.
-    return "certify", None, useful <= FEW_CANDIDATES * len(state.working_set) or state.scorings > 1
+    few = useful <= FEW_CANDIDATES * len(state.working_set) or state.scorings > 1
+    return "certify", None, few if state.missing.is_random else state.tolerance <= options.inner_tolerance
 
 
 def optimize(state: State, phase: str, steps: int | None = None, exact: bool = True) -> None:
