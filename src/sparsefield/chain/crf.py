@@ -177,7 +177,9 @@ class ChainCRF(BaseEstimator):
             trainer = ChainTrainer(problem, float(self.l2), self._resolve("solver"), self._resolve("induction"))
             if self.l1 == "auto":
                 criterion = self._resolve("selection")
-                l1, path, near = select_l1(trainer, criterion, self._generator())
+                seed = self.random_state
+                seed = seed.randint(2**31) if isinstance(seed, np.random.RandomState) else seed
+                l1, path, near = select_l1(trainer, criterion, np.random.default_rng(seed))
                 fitted, record = trainer.fit(l1, start or near)
                 record = replace_fields(record, path=path, criterion=criterion.name)
             else:
@@ -325,11 +327,6 @@ class ChainCRF(BaseEstimator):
             others = sorted(changed_fields(self.solver).keys() - SOLVER_OPTIONS)
             problems += [f"Solver({name}=...) has no meaning for a chain: leave it out." for name in others]
         raise_problems(problems)
-
-    def _generator(self) -> np.random.Generator:
-        if isinstance(self.random_state, np.random.RandomState):
-            return np.random.default_rng(self.random_state.randint(2**31))
-        return np.random.default_rng(self.random_state)
 
     def _read(self, X: Any) -> ReadSequences:
         model = self._model

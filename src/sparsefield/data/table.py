@@ -199,8 +199,14 @@ def compile_table(
     """
     n_rows = source.n_rows
     width = schema.n_columns if width is None else width
-    what = f"{n_rows:,} rows x {width:,} states"
-    refuse_beyond_memory(dense_bytes(n_rows * width), what, lambda: _advice(schema, width))
+
+    def advice() -> str:
+        if (over_links := width - schema.n_columns) > 0:
+            return f"use fewer rows, columns or templates. Of the states, {over_links:,} are neighbor sums over links."
+        widest = max(schema.variables, key=lambda variable: variable.width)
+        return f"use fewer rows or columns. Column {widest.name!r} has the most states, {widest.width + 1:,}."
+
+    refuse_beyond_memory(dense_bytes(n_rows * width), f"{n_rows:,} rows x {width:,} states", advice)
     weight = np.ones(n_rows, dtype=config.FLOAT) if sample_weight is None else sample_weight
     codes, covariates, unknown = encode_rows(source, schema, absent_targets=absent_targets)
     for variable in schema.variables:
@@ -372,14 +378,6 @@ def missing_cells(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def dense_bytes(cells: float) -> float:
     """Return the memory in bytes that a fit to dense arrays of rows x states may take."""
     return config.DENSE_COPIES * cells * np.dtype(config.FLOAT).itemsize
-
-
-def _advice(schema: Schema, width: int) -> str:
-    over_links = width - schema.n_columns
-    if over_links > 0:
-        return f"use fewer rows, columns or templates. Of the states, {over_links:,} are neighbor sums over links."
-    widest = max(schema.variables, key=lambda variable: variable.width)
-    return f"use fewer rows or columns. Column {widest.name!r} has the most states, {widest.width + 1:,}."
 
 
 def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | None = None) -> Table | None:

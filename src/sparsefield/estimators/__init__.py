@@ -21,15 +21,9 @@ ESTIMATORS: dict[str, type[FieldEstimator]] = {
 }
 
 __all__ = [
-    "ESTIMATORS",
-    "CRFClassifier",
-    "ChainCRF",
-    "FieldEstimator",
-    "MarkovField",
-    "RelationalField",
-    "load",
+    "ESTIMATORS", "CRFClassifier", "ChainCRF", "FieldEstimator", "MarkovField", "RelationalField", "load",
     "restore_estimator",
-]
+]  # fmt: skip
 
 
 def load(path: str | os.PathLike[str]) -> Any:

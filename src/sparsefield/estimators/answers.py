@@ -201,11 +201,14 @@ class Posterior:
 
         If a column has both the number 1 and the text 1 as states, the name of the latter has quotes.
         """
-        return {
-            variable.name: self._make(dict(zip(_state_names(variable), self._states(k).T, strict=True)))
-            for k, variable in self._targets()
-            if not variable.numeric
-        }
+        frames = {}
+        for k, variable in self._targets():
+            if not variable.numeric:
+                texts = Counter(map(str, variable.states))
+                names = [repr(state) if texts[str(state)] > 1 else str(state) for state in variable.states]
+                names = names if len(set(names)) == len(names) else list(map(repr, variable.states))
+                frames[variable.name] = self._make(dict(zip(names, self._states(k).T, strict=True)))
+        return frames
 
     def state_probabilities(self, column: str) -> np.ndarray:
         """Return the probabilities (rows, states) of the states of a column, or of the levels of a numeric one."""
@@ -280,10 +283,3 @@ class Posterior:
                 values = np.where(known, of_known(numbers), values)
             columns[variable.name] = values
         return columns
-
-
-def _state_names(variable: Variable) -> list[str]:
-    """Return the states of a variable as names of columns; of 1 and "1", the text has quotes."""
-    count = Counter(map(str, variable.states))
-    names = [repr(state) if count[str(state)] > 1 else str(state) for state in variable.states]
-    return names if len(set(names)) == len(names) else [repr(state) for state in variable.states]

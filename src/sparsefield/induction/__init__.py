@@ -11,18 +11,6 @@ RULES: dict[str, type[InductionRule]] = {
 """Option objects of induction rules by the strings that abbreviate them."""
 
 __all__ = [
-    "CFI",
-    "RULES",
-    "FixedGraph",
-    "FullL1",
-    "Grafting",
-    "IdealParent",
-    "InductionRule",
-    "PaperCFI",
-    "Proposals",
-    "all_expandable",
-    "all_pairs",
-    "best_proposals",
-    "concatenate_proposals",
-    "score_expansions",
-]
+    "CFI", "RULES", "FixedGraph", "FullL1", "Grafting", "IdealParent", "InductionRule", "PaperCFI", "Proposals",
+    "all_expandable", "all_pairs", "best_proposals", "concatenate_proposals", "score_expansions",
+]  # fmt: skip

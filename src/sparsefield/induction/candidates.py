@@ -68,14 +68,13 @@ def are_candidates(block: CandidateBlock, layout: Layout, a: np.ndarray, b: np.n
 
 def all_pairs(layout: Layout) -> np.ndarray:
     """Return every candidate pair (pairs, 2) of every template."""
-    return np.concatenate([_pairs_of_block(layout, block) for block in layout.candidate_blocks])
-
-
-def _pairs_of_block(layout: Layout, block: CandidateBlock) -> np.ndarray:
-    width = len(block.right.columns)
-    a, b = np.divmod(np.arange(len(block.left.columns) * width), max(width, 1))
-    keep = are_candidates(block, layout, a, b)
-    return pairs_at(block, layout, a[keep], b[keep])
+    parts = []
+    for block in layout.candidate_blocks:
+        width = len(block.right.columns)
+        a, b = np.divmod(np.arange(len(block.left.columns) * width), max(width, 1))
+        keep = are_candidates(block, layout, a, b)
+        parts.append(pairs_at(block, layout, a[keep], b[keep]))
+    return np.concatenate(parts)
 
 
 def pairs_at(block: CandidateBlock, layout: Layout, a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -268,23 +268,20 @@ def score_edges(parts: BlockCollection, layout: Layout, query: PairQuery) -> Pro
     for number, block in enumerate(layout.candidate_blocks):
         for tile in tiles_of_block(layout, number):
             sums = parts.sum(tile_summand, tile, layout)
-            if sums is not None:
-                found.append(_propose_edges(block, layout, tile, sums, query))
+            if sums is None:
+                continue
+            a, b = (part.ravel() for part in np.mgrid[tile.rows, tile.columns])
+            gradient = _gradients(block, sums.ravel(), a, b)
+            allowed = are_candidates(block, layout, a, b)
+            a, b, gradient = a[allowed], b[allowed], gradient[allowed]
+            pairs = pairs_at(block, layout, a, b)
+            norms = edge_norms(layout, pairs, gradient / block.factors(a, b), np.asarray(query.edges))
+            above = np.flatnonzero(norms > query.l1)
+            above = above[~np.isin(layout.keys(pairs[above]), query.known)]
+            found.append(Proposals(pairs[above], gradient[above], norms[above]))
     proposals = concatenate_proposals(found)
     if query.limit is None or len(proposals) <= query.limit:
         return proposals
     place = len(proposals) - query.limit
     least = np.partition(proposals.score, place)[place]
     return proposals.take(np.flatnonzero(proposals.score >= least))
-
-
-def _propose_edges(block: CandidateBlock, layout: Layout, tile: Tile, sums: np.ndarray, query: PairQuery) -> Proposals:
-    a, b = (part.ravel() for part in np.mgrid[tile.rows, tile.columns])
-    gradient = _gradients(block, sums.ravel(), a, b)
-    allowed = are_candidates(block, layout, a, b)
-    a, b, gradient = a[allowed], b[allowed], gradient[allowed]
-    pairs = pairs_at(block, layout, a, b)
-    norms = edge_norms(layout, pairs, gradient / block.factors(a, b), np.asarray(query.edges))
-    above = np.flatnonzero(norms > query.l1)
-    above = above[~np.isin(layout.keys(pairs[above]), query.known)]
-    return Proposals(pairs[above], gradient[above], norms[above])

@@ -57,7 +57,8 @@ class FixedGraph(FixedCandidatesRule):
                     f"The fixed graph has the edge {edge!r} between two observed columns; one must be a target."
                 )
             candidates = {k: set(_candidates(layout, k, a, b)) for k in templates}
-            if not any(candidates.values()) and not any(_is_constant(layout, *end) for end in (a, b)):
+            constant = any(layout.schemas[t].widths[k] == 0 for t, k in (a, b))
+            if not any(candidates.values()) and not constant:
                 raise DataError(f"The fixed graph has the edge {edge!r}, which no template allows.")
             for k, part in candidates.items():
                 positions[k] |= part
@@ -102,11 +103,6 @@ def _find_variable(layout: Layout, variables: Mapping[str, VariableIndex], end: 
     if end not in variables:
         raise DataError(f"The fixed graph names the column {end!r}, which is not there.")
     return variables[end]
-
-
-def _is_constant(layout: Layout, table: int, variable: int) -> bool:
-    start, stop = layout.schemas[table].offsets[variable : variable + 2]
-    return start == stop
 
 
 def _candidates(layout: Layout, template: int, a: VariableIndex, b: VariableIndex) -> Iterator[tuple[int, int]]:

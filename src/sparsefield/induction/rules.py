@@ -16,6 +16,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.data import CandidateBlock, Layout
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
+from sparsefield.data.layout import Side
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.induction.candidates import (
     Proposals,
@@ -211,27 +212,23 @@ class PaperCFI(CFI):
 
 def _rank_one_term(factors: GradientFactors) -> RankOne:
     """Return a function of the rank-one term: bias gradient x mean, of A and B and of B and A."""
-    rank_one_factors = [_rank_one_factors(block, factors) for block in factors.layout.candidate_blocks]
+
+    def factors_of(side: Side, other: Side) -> tuple[np.ndarray, np.ndarray]:
+        """Return the bias gradients and the means of the columns of a side; 0 where there are none."""
+        bias_gradient, mean, n = np.zeros(len(side.columns)), np.zeros(len(side.columns)), side.n_target_columns
+        bias_gradient[:n] = factors.bias_gradient[side.table][side.columns[:n]]
+        if len(side.neighbor_columns):
+            mean = factors.means[other.table][side.neighbor_columns]
+        return bias_gradient, mean
+
+    blocks = factors.layout.candidate_blocks
+    of_sides = [(factors_of(own.left, own.right), factors_of(own.right, own.left)) for own in blocks]
 
     def term(block: CandidateBlock, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        (bias_left, mean_left), (bias_right, mean_right) = rank_one_factors[block.template]
+        (bias_left, mean_left), (bias_right, mean_right) = of_sides[block.template]
         return bias_left[a] * mean_right[b] + mean_left[a] * bias_right[b]
 
     return term
-
-
-def _rank_one_factors(block: CandidateBlock, factors: GradientFactors) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the bias gradients and the means of the left columns, and of the right ones; 0 where there are none."""
-    found = []
-    for side, other in ((block.left, block.right), (block.right, block.left)):
-        bias_gradient, mean = np.zeros(len(side.columns)), np.zeros(len(side.columns))
-        bias_gradient[: side.n_target_columns] = factors.bias_gradient[side.table][
-            side.columns[: side.n_target_columns]
-        ]
-        if len(side.neighbor_columns):
-            mean = factors.means[other.table][side.neighbor_columns]
-        found.append((bias_gradient, mean))
-    return found
 
 
 @dataclass(frozen=True)

@@ -24,22 +24,8 @@ OBJECTIVES: dict[str, type[Objective]] = {
 """Objectives by name. Other packages add theirs by entry points of the group ``sparsefield.objectives``."""
 
 __all__ = [
-    "EM",
-    "OBJECTIVES",
-    "BetheEvaluator",
-    "BetheLikelihood",
-    "CellObjective",
-    "ContrastiveDivergence",
-    "CovariateGradientFactors",
-    "DenseEvaluator",
-    "ExactGradients",
-    "ExactLikelihood",
-    "GradientFactors",
-    "LatentEvaluator",
-    "LikelihoodEvaluator",
-    "Objective",
-    "Problem",
-    "PseudoLikelihood",
-    "SparseEvaluator",
+    "EM", "OBJECTIVES", "BetheEvaluator", "BetheLikelihood", "CellObjective", "ContrastiveDivergence",
+    "CovariateGradientFactors", "DenseEvaluator", "ExactGradients", "ExactLikelihood", "GradientFactors",
+    "LatentEvaluator", "LikelihoodEvaluator", "Objective", "Problem", "PseudoLikelihood", "SparseEvaluator",
     "SparseGradientFactors",
-]
+]  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ class SampledRows:
 
 def count_rows(rows: BlockCollection, n_tables: int) -> np.ndarray:
     """Return the number of rows of each table, (tables,)."""
-    tables, counts = np.array(rows.map(_count_rows), dtype=np.int64).reshape(-1, 2).T
+    tables, counts = np.array(rows.map(attrgetter("table", "block.n_rows")), dtype=np.int64).reshape(-1, 2).T
     return np.bincount(tables, counts, n_tables).astype(np.int64)
 
 
@@ -139,10 +140,6 @@ def newton_system(
         [(k, v) for k in range(len(sample)) for v in range(0, len(sample[k].block.codes), VARIABLES_PER_TASK)],
     )
     return system
-
-
-def _count_rows(part: EvaluatedBlock) -> tuple[int, int]:
-    return part.table, part.block.n_rows
 
 
 def _every_nth_row(part: EvaluatedBlock, strides: np.ndarray) -> EvaluatedBlock:

@@ -139,14 +139,10 @@ class LikelihoodEvaluator(DenseProblem):
                     own = EvaluatedBlock(t, block, columns * block.weight, block.beliefs)
                     gradient += sign * block_evaluation.gradient(own, False, graph.graphs, graph.n_parameters)
                     if sign > 0.0:
-                        self._add_variances(t, columns, block.weight)
+                        start, variance = int(self.layout.target_starts[t]), columns * (1.0 - columns)
+                        variance[self.layout.schemas[t].is_score] = 1.0  # scores are standardized
+                        self._bias_hessian[start : start + len(columns)] += variance @ block.weight
         return loss, gradient
-
-    def _add_variances(self, table: int, columns: Array, weight: Array) -> None:
-        """Add the variances of expected columns (columns, rows) of a table, times the weights of rows."""
-        start, variance = int(self.layout.target_starts[table]), columns * (1.0 - columns)
-        variance[self.layout.schemas[table].is_score] = 1.0  # scores are standardized
-        self._bias_hessian[start : start + len(columns)] += variance @ weight
 
     def gradient(self, graph: CompiledLikelihood, size: int) -> Array:
         assert self._point is not None

@@ -7,6 +7,7 @@ given sparse covariates, which are never written out as dense columns.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -167,11 +168,8 @@ class CovariateEvaluator(DenseEvaluator):
 
     def __init__(self, dataset: Dataset, engine: Engine) -> None:
         super().__init__(dataset, PseudoLikelihood(), engine)
-        self.label_layout, self._covariates, self._row_weights = (
-            dataset.label_layout,
-            dataset.covariates,
-            dataset.row_weights,
-        )
+        self.label_layout, self._covariates = dataset.label_layout, dataset.covariates
+        self._row_weights = dataset.row_weights
         self._errors = np.empty((0, 0))
         """(rows, padded states): errors of the labels."""
 
@@ -185,7 +183,7 @@ class CovariateEvaluator(DenseEvaluator):
         )
         n = self.layout.n_target_columns
         self._errors = np.zeros((self._covariates.n_rows, padded_width(n)))
-        self._errors[:, :n] = np.concatenate(self._evaluated.map(_errors_of), axis=1).T
+        self._errors[:, :n] = np.concatenate(self._evaluated.map(attrgetter("errors")), axis=1).T
         return float(loss), self._with_covariates(arcs, gradient)
 
     def gradient(self, arcs: CovariateArcs, size: int) -> np.ndarray:
@@ -231,7 +229,3 @@ def _evaluate_labels(
     part = part._replace(errors=errors, expectations=block.beliefs)
     gradient = block_evaluation.gradient(part, False, (graph,), len(theta))
     return part, (loss, gradient, block_evaluation.bias_hessian(part, layout))
-
-
-def _errors_of(part: EvaluatedBlock) -> np.ndarray:
-    return part.errors

@@ -9,23 +9,7 @@ from sparsefield.solver.solver_options import EBIC, SELECTIONS, Features, HeldOu
 from sparsefield.solver.state import FitCallbacks, FitResult, PathPoint, State, WarmStart
 
 __all__ = [
-    "EBIC",
-    "SELECTIONS",
-    "Features",
-    "FitCallbacks",
-    "FitResult",
-    "HeldOut",
-    "Path",
-    "PathPoint",
-    "PathSelection",
-    "SelectionCheckpoint",
-    "SelectionCriterion",
-    "SelectionOptions",
-    "Solver",
-    "State",
-    "TrainingOptions",
-    "WarmStart",
-    "fingerprint",
-    "prune_by_wald",
-    "select_l1",
-]
+    "EBIC", "SELECTIONS", "Features", "FitCallbacks", "FitResult", "HeldOut", "Path", "PathPoint", "PathSelection",
+    "SelectionCheckpoint", "SelectionCriterion", "SelectionOptions", "Solver", "State", "TrainingOptions", "WarmStart",
+    "fingerprint", "prune_by_wald", "select_l1",
+]  # fmt: skip

@@ -37,6 +37,7 @@ class Optimizer:
         """`WorkingSet.changes` at which the counters that follow began."""
         self._model: NewtonSystem | None = None
         self._cost: float | None = None
+        """The cost of a Newton model, in steps; infinite where there is none, as for groups of features."""
         self._steps, self._gained = 0, 0.0
         """L-BFGS steps since the last Newton model, and by how much they have lowered the objective."""
         self._newton_first = False
@@ -51,7 +52,9 @@ class Optimizer:
         if self._changes != working_set.changes:
             self._changes, self._model, self._cost = working_set.changes, None, None
             self._steps, self._gained = 0, 0.0
-        before, cost = working_set.point.value, self._newton_cost()
+        if self._cost is None:
+            self._cost = np.inf if working_set.grouped else working_set.problem.hessian_cost(working_set.graphs)
+        before, cost = working_set.point, self._cost
         fresh = self._model is None and (self._steps >= cost or (self._newton_first and self._steps == 0))
         if fresh and cost < np.inf:
             free = working_set.penalty.bias_strengths == 0.0
@@ -60,16 +63,14 @@ class Optimizer:
         if self._model is not None and self._newton_step(tolerance, cost, fresh):
             return True
         self._steps += 1
-        moved = self._quasi_newton_step()
-        self._gained += before - working_set.point.value
-        return moved
-
-    def _newton_cost(self) -> float:
-        """Return the cost of a Newton model, in steps; infinite where there is none, as for groups of features."""
-        if self._cost is None:
-            working_set = self.working_set
-            self._cost = np.inf if working_set.grouped else working_set.problem.hessian_cost(working_set.graphs)
-        return self._cost
+        scaling, penalty = working_set.preconditioner(), working_set.penalty.nonsmooth
+        point = working_set.memory.step(before, penalty, scaling, working_set.objective)
+        if point is None:
+            working_set.evaluate_at(before.coordinates)
+            return False
+        self._gained += before.value - point.value
+        working_set.point = point
+        return True
 
     def _newton_step(self, tolerance: float, cost: float, fresh: bool) -> bool:
         """Take a step to the minimum of the Newton model; return False, without a step, where it raises the objective.
@@ -105,14 +106,3 @@ class Optimizer:
         self._newton_first = False
         working_set.evaluate_at(before.coordinates)
         return False
-
-    def _quasi_newton_step(self) -> bool:
-        working_set, before = self.working_set, self.working_set.point
-        point = working_set.memory.step(
-            before, working_set.penalty.nonsmooth, working_set.preconditioner(), working_set.objective
-        )
-        if point is None:
-            working_set.evaluate_at(before.coordinates)
-            return False
-        working_set.point = point
-        return True

@@ -189,10 +189,13 @@ class OrthantLBFGS:
         self.y_history = [np.concatenate([y, zeros]) for y in self.y_history]
 
     def keep(self, positions: np.ndarray) -> None:
-        """Drop all parameters but those at the given positions."""
-        self.s_history = [s[positions] for s in self.s_history]
-        self.y_history = [y[positions] for y in self.y_history]
-        self._drop_flat()
+        """Drop all parameters but those at the given positions, and steps without positive curvature in these.
+
+        With such steps the recursion gives no descent direction.
+        """
+        pairs = ((s[positions], y[positions]) for s, y in zip(self.s_history, self.y_history, strict=True))
+        curved = [(s, y) for s, y in pairs if _is_curved(s, y)]
+        self.s_history, self.y_history = [s for s, _ in curved], [y for _, y in curved]
 
     def forget(self) -> None:
         self.s_history, self.y_history = [], []
@@ -303,12 +306,6 @@ class OrthantLBFGS:
         if len(self.s_history) > self._memory:
             self.s_history.pop(0)
             self.y_history.pop(0)
-
-    def _drop_flat(self) -> None:
-        """Drop pairs without positive curvature, with which the recursion gives no descent direction."""
-        pairs = zip(self.s_history, self.y_history, strict=True)
-        good = [(s, y) for s, y in pairs if _is_curved(s, y)]
-        self.s_history, self.y_history = [s for s, _ in good], [y for _, y in good]
 
 
 def _is_curved(step: np.ndarray, gradient_change: np.ndarray) -> bool:

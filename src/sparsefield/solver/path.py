@@ -6,7 +6,7 @@ Halves are drawn in complementary pairs, which share no row (Shah and Samworth, 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -208,7 +208,13 @@ def count_selections(
     """
     parts, n_pairs, unconverged = [pad_features(np.empty((0, 2), dtype=np.int64), width)], 0, 0
     weights = [np.empty(0)]
-    for done, half in enumerate(_halves(dataset, pairs, seed), start=1):
+    rng = np.random.default_rng(seed)
+    halves = (rows for _ in range(pairs) for rows in draw_halves(dataset, rng))
+    for done, rows in enumerate(halves, start=1):
+        if dataset.is_single:
+            half = deduplicate_rows(dataset.subset(rows))
+        else:
+            half = weigh_rows(dataset, np.bincount(rows, minlength=dataset.n_rows).astype(float))
         learned = make(half).run()
         parts.append(pad_features(learned.field.features, width))
         weights.append(np.concatenate([learned.field.weights, learned.field.conjunction_weights]))  # none is 0
@@ -239,12 +245,3 @@ def draw_halves(dataset: Dataset, rng: np.random.Generator) -> tuple[np.ndarray,
         return np.flatnonzero(first), np.flatnonzero(~first)
     order, half = rng.permutation(dataset.n_rows), dataset.n_rows // 2
     return np.sort(order[:half]), np.sort(order[half : 2 * half])
-
-
-def _halves(dataset: Dataset, pairs: int, seed: int) -> Iterator[Dataset]:
-    rng = np.random.default_rng(seed)
-    for rows in (rows for _ in range(pairs) for rows in draw_halves(dataset, rng)):
-        if dataset.is_single:
-            yield deduplicate_rows(dataset.subset(rows))
-        else:
-            yield weigh_rows(dataset, np.bincount(rows, minlength=dataset.n_rows).astype(float))
