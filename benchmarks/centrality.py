@@ -14,7 +14,7 @@ from sklearn.covariance import graphical_lasso
 from benchmarks.command_line import Json, Row, Seed, print_rows
 from benchmarks.measure import Report
 from sparsefield import MarkovField, centrality
-from sparsefield.analysis.centrality import find_communities, measure_columns
+from sparsefield.analysis.centrality import communities_of_nodes, measure_columns
 from sparsefield.analysis.network import Network
 from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import load_mixed
@@ -55,11 +55,11 @@ def run_centrality(sizes: Sequence[int], *, seed: int = 0, report: Report = lamb
 def _compare_communities(network: Network) -> Row:
     import networkx as nx
 
-    part = network.edge_subgraph()
-    ours, seconds = _timed(lambda: find_communities(len(part.nodes), part.ends, part.strengths))
+    ours, seconds = _timed(lambda: communities_of_nodes(network))
     parts, peer_seconds = _timed(lambda: nx.community.louvain_communities(_as_graph(network), seed=0))
-    graph, nodes = _as_graph(network), np.array(part.nodes)
-    own = [set(nodes[ours == k].tolist()) for k in range(ours.max() + 1)]
+    graph, own = _as_graph(network), [set[int]() for _ in range(max(ours.values()) + 1)]
+    for node, community in ours.items():
+        own[community].add(node)
     names = {"modularity": own, "networkx_modularity": parts}
     return _row(network, "communities", seconds, peer_seconds) | {
         name: nx.community.modularity(graph, sets) for name, sets in names.items()

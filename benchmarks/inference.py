@@ -11,16 +11,16 @@ import numpy as np
 import typer
 
 from benchmarks.command_line import Json, Seed, print_rows
-from sparsefield import conditional_log_likelihood
-from sparsefield.analysis.predictability import log_belief
 from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import SyntheticField, make_markov_field
 from sparsefield.compute import Threads
 from sparsefield.data import Dataset, Table, as_source, compile_table
-from sparsefield.estimators import MarkovField
-from sparsefield.inference import INFERENCE, ExactInference, InferenceMethod, infer
+from sparsefield.errors import DataError
+from sparsefield.estimators import MarkovField, RelationalField
+from sparsefield.estimators.compiled_rows import compile_densely, infer_missing
+from sparsefield.inference import INFERENCE, ExactInference, InferenceMethod, infer, state_probabilities
 
-__all__ = ["FIELDS", "run_inference", "run_learned"]
+__all__ = ["FIELDS", "conditional_log_likelihood", "run_inference", "run_learned"]
 
 Array = np.ndarray
 
@@ -187,3 +187,36 @@ def command(
     options = {"nodes": nodes, "rows": rows, "states": states, "missing": missing, "seed": seed}
     found = run_inference(tuple(field or FIELDS), **options, methods=method, report=print_message)
     print_rows(found, ("data", "method", "seconds", "off", "cll", "unconverged", "missing"), as_json)
+
+
+def conditional_log_likelihood(field: MarkovField | RelationalField, X_true: Any, X_missing: Any) -> float:
+    """Return the mean log-probability of the truth over cells missing in ``X_missing`` and known in ``X_true``.
+
+    They are two tables with the same rows, or two `Relational` with the same tables.
+    """
+    hidden, truth = compile_densely(field, X_missing), compile_densely(field, X_true)
+    for name, table, known in zip(hidden.layout.tables, hidden.tables, truth.tables, strict=True):
+        if table.n_rows != known.n_rows:
+            where = f"Table {name!r}: X_true" if name else "X_true"
+            raise DataError(f"{where} has {known.n_rows} rows, X_missing {table.n_rows}.")
+    total, count = 0.0, 0
+    for table, known, belief in zip(hidden.tables, truth.tables, infer_missing(field, hidden).values, strict=True):
+        part, cells = log_belief(table, known, belief)
+        total, count = total + part, count + cells
+    if count == 0:
+        raise DataError("No cell is missing in X_missing and known in X_true: there is nothing to score.")
+    return total / count
+
+
+def log_belief(table: Table, truth: Table, missing: np.ndarray) -> tuple[float, int]:
+    """Return the sum of the log-probabilities of the truth over cells that are missing in ``table`` and known in
+    ``truth``, and the number of these cells."""
+    hidden, known = table.codes() < 0, truth.codes()
+    total, count = 0.0, 0
+    for k, variable in enumerate(table.schema.targets):
+        rows = np.flatnonzero(hidden[k] & (known[k] >= 0))
+        states = state_probabilities(table.schema, k, missing[:, rows])
+        right = states[np.arange(len(rows)), variable.position_of_code[known[k, rows]]]
+        total += float(np.log(np.maximum(right, np.finfo(float).tiny)).sum())
+        count += len(rows)
+    return total, count

@@ -18,11 +18,11 @@ from sklearn.exceptions import ConvergenceWarning
 from benchmarks.command_line import Json, Row, choose_parts, print_rows
 from benchmarks.enumerated import EnumeratedField, random_field
 from benchmarks.fill import fill_with_frequencies, filled_scores, make_missing
+from benchmarks.inference import conditional_log_likelihood
 from benchmarks.measure import Report
 from benchmarks.mice import has_mice, impute_with_mice
 from benchmarks.peers import read_field
 from reproduction.table1 import DATA, SETTINGS
-from sparsefield import conditional_log_likelihood
 from sparsefield.analysis.hold_out import Evaluation, Fold, evaluate
 from sparsefield.app.cli.console import print_message, show, show_json
 from sparsefield.app.datasets import load_dataset

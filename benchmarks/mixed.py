@@ -15,6 +15,7 @@ from sklearn.covariance import GraphicalLassoCV, graphical_lasso
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from benchmarks.command_line import Json, Row, choose_parts, print_rows
+from benchmarks.inference import conditional_log_likelihood
 from benchmarks.measure import Report
 from benchmarks.mixed_peers import (
     TimedByR,
@@ -24,7 +25,6 @@ from benchmarks.mixed_peers import (
     impute_with_mice,
 )
 from benchmarks.r_scripts import has_packages
-from sparsefield import conditional_log_likelihood
 from sparsefield.app.cli.console import print_message, show, show_json
 from sparsefield.app.datasets import load_mixed
 from sparsefield.errors import DataError

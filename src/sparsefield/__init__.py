@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sparsefield.analysis.confidence_intervals import confidence_intervals
     from sparsefield.analysis.contacts import contacts, read_alignment, sequence_weights
     from sparsefield.analysis.imputation import Imputations, PooledEstimates, impute, pool
-    from sparsefield.analysis.predictability import conditional_log_likelihood, predictability
+    from sparsefield.analysis.predictability import predictability
     from sparsefield.analysis.stability import regularization_path, stability
     from sparsefield.app.pages.figure import plot_network
     from sparsefield.app.pages.findings import findings
@@ -40,7 +40,7 @@ __all__ = [
     "ExactInference", "Features", "FitCallbacks", "FixedGraph", "ForeignKey", "FullL1", "Gibbs", "Grafting",
     "GroupComparison", "HeldOut", "IdealParent", "Imputations", "MarkovField", "MeanField", "OffsetLink", "PaperCFI",
     "PooledEstimates", "Relational", "RelationalField", "Solver", "Template", "__version__", "centrality",
-    "centrality_stability", "compare", "conditional_log_likelihood", "confidence_intervals", "contacts", "findings",
+    "centrality_stability", "compare", "confidence_intervals", "contacts", "findings",
     "impute", "inspect", "load", "plot_network", "pool", "predictability", "read_alignment", "read_conll",
     "read_database", "read_schema", "read_triples", "regularization_path", "sequence_weights", "stability",
     "to_networkx", "to_pgmpy", "write_report",
@@ -53,7 +53,7 @@ _NAMES_OF_MODULE = {
     "analysis.confidence_intervals": "confidence_intervals",
     "analysis.contacts": "contacts read_alignment sequence_weights",
     "analysis.imputation": "Imputations PooledEstimates impute pool",
-    "analysis.predictability": "conditional_log_likelihood predictability",
+    "analysis.predictability": "predictability",
     "analysis.stability": "regularization_path stability",
     "app.pages.figure": "plot_network",
     "app.pages.findings": "findings",

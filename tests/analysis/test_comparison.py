@@ -175,7 +175,7 @@ def test_a_sparse_matrix_is_refused() -> None:
         ({"group": "land"}, "names the column 'land', which X does not have"),
         ({"rows": pl.col("country") == "g0"}, "has 1 group: a comparison needs two"),
         ({"rows": (pl.col("country") == "g0") | (pl.int_range(pl.len()) < 6)}, "at least 10 rows, but 'g1' has 3"),
-        ({"missing": True}, "Column 'country' has 1 missing value.*first in row 3 .counted from 1"),
+        ({"missing": True}, "Column 'country' has 1 missing value.*first in row 2 .counted from 0"),
         ({"options": {"latent": {"topic": 2}, "refit": True}}, "refit=True is not possible.*latent="),
         ({"options": {"sample_weight": np.ones(60)}}, "leave sample_weight out"),
         ({"options": {"permutations": -1}}, "permutations must be"),

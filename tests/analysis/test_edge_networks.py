@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from sparsefield import Features, MarkovField, Relational, RelationalField, Solver
-from sparsefield.analysis.network import Network
+from sparsefield.analysis.network import Network, Subgraph
 from sparsefield.app.datasets import make_markov_field
 from sparsefield.model.feature_tables import Feature, name_features
 
@@ -128,7 +128,7 @@ def test_features_of_different_templates_make_different_edges() -> None:
     made = replace(field, pairs=pairs, weights=np.array([3.0, -4.0]))
     network = Network(made)
     assert [network.template(k) for k in (0, 1)] == [across[0], "within t"]
-    whole = network.edge_subgraph()
+    whole = Subgraph(network, tuple(dict.fromkeys(network.ends.ravel().tolist())), np.arange(2))
     assert whole.names == ["t.a", "t.b"]
     assert whole.total_strengths.tolist() == [7.0, 7.0]
 

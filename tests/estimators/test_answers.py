@@ -10,9 +10,8 @@ import polars as pl
 import pytest
 from oracle import SlowField, rows_of
 
-from sparsefield import MarkovField, conditional_log_likelihood
+from sparsefield import MarkovField
 from sparsefield.data import as_source, compile_table
-from sparsefield.errors import DataError
 
 EDGE_COLUMNS = ["variable_a", "variable_b", "weight", "sign", "strength", "p_value", "q_value"]
 
@@ -72,27 +71,6 @@ def test_score_is_the_mean_pseudo_log_likelihood_of_seen_cells(fitted) -> None:
                 math.log(slow.conditional(v, row.codes, row.q[slow.n_target_columns :])[code]) if code >= 0 else 0.0
             )
     assert field.score(X) == pytest.approx(total / len(X), abs=1e-7)
-
-
-def test_conditional_log_likelihood_is_the_mean_log_belief_in_what_was_hidden(fitted) -> None:
-    _, field, _, _ = fitted
-    X = table(40, missing=0.1)
-    hidden = X.copy()
-    hidden[np.random.default_rng(0).random(X.shape) < 0.3] = np.nan
-    hidden[:, 3] = X[:, 3]
-    answers = field.predict_proba(hidden)
-    logs = [
-        math.log(answers[f"x{c}"][i, field.states_[f"x{c}"].index(X[i, c])])
-        for i in range(40)
-        for c in range(3)
-        if np.isnan(hidden[i, c]) and not np.isnan(X[i, c])
-    ]
-    assert len(logs) > 10
-    assert conditional_log_likelihood(field, X, hidden) == pytest.approx(np.mean(logs), abs=1e-12)
-    with pytest.raises(DataError, match="nothing to score"):
-        conditional_log_likelihood(field, X, X)
-    with pytest.raises(DataError, match="39"):
-        conditional_log_likelihood(field, X[:39], hidden)
 
 
 def test_features_name_every_weight_strongest_first(fitted) -> None:

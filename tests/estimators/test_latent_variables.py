@@ -12,8 +12,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.metrics import adjusted_rand_score
 
+from benchmarks.inference import conditional_log_likelihood
 from benchmarks.latent import draw_latent_classes
-from sparsefield import Features, FixedGraph, MarkovField, Solver, conditional_log_likelihood
+from sparsefield import Features, FixedGraph, MarkovField, Solver
 from sparsefield.errors import DataError
 
 DRAWN = draw_latent_classes(2400, 16, 3, seed=1)

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import MarkovField, RelationalField, conditional_log_likelihood
+from sparsefield import MarkovField, RelationalField
 from sparsefield.data import OffsetLink, Relational
 
 N = 60
@@ -62,7 +62,6 @@ def check_answers(field: RelationalField, data: Relational) -> None:
     assert np.isfinite(field.score(data))
     drawn = field.sample(data, sweeps=3, random_state=0).tables["person"]
     assert drawn.null_count().sum_horizontal()[0] == 0
-    assert conditional_log_likelihood(field, field.transform(data), data) < 0
 
 
 @pytest.mark.parametrize("kind", ["polars", "array"])

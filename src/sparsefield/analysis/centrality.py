@@ -40,6 +40,9 @@ MIN_GAIN = 1e-12
 
 MAX_ROUNDS = 100
 
+MAX_EDGES = 200_000
+"""Edges that communities are found from, the strongest ones: more would take too long."""
+
 
 def centrality(field: FieldEstimator, X: Any = None, communities: Communities = None) -> Frame:
     """Return how central each column is in the network: by the edges that hold, or all edges where none were tested.
@@ -159,12 +162,15 @@ def name_communities(network: Network, communities: Mapping[str, Any] | Literal[
         raise DataError(
             f"communities must be a mapping of columns to communities, 'auto' or None; got {communities!r}."
         )
-    part = network.edge_subgraph()
-    found: list[str | None] = [None] * len(labels)
-    for node, community in zip(part.nodes, find_communities(len(part.nodes), part.ends, part.strengths), strict=True):
-        if node < len(labels):
-            found[node] = str(int(community) + 1)
-    return found
+    found = communities_of_nodes(network)
+    return [str(found[node] + 1) if node in found else None for node in range(len(labels))]
+
+
+def communities_of_nodes(network: Network) -> dict[int, int]:
+    """Return {node: its community} of the nodes that have edges, by `find_communities`."""
+    nodes, places = np.unique(network.ends[:MAX_EDGES], return_inverse=True)
+    label = find_communities(len(nodes), places.reshape(-1, 2), network.strengths[:MAX_EDGES])
+    return dict(zip(nodes.tolist(), label.tolist(), strict=True))
 
 
 def _sum_paths(ends: Array, strengths: Array, n: int, n_jobs: int | None) -> dict[str, Array]:

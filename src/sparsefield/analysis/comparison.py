@@ -21,14 +21,14 @@ from sparsefield.analysis.imputation import impute
 from sparsefield.analysis.network import Network, sum_by_node, variable_slopes
 from sparsefield.analysis.permutation_tests import PairTest, SubsetProblem, adjust_p_values, run_tests
 from sparsefield.compute import Threads
-from sparsefield.data import Label, as_array, as_source
+from sparsefield.data import Label, as_source
 from sparsefield.data.frame_building import Frame, make_frame
 from sparsefield.data.labels import unify_labels
 from sparsefield.data.table import join_blocks
 from sparsefield.errors import DataError, count, interrupts_as_such
 from sparsefield.estimators.compiled_rows import compile_densely, copy_with_field
 from sparsefield.estimators.markov_field import MarkovField
-from sparsefield.estimators.training import split_groups
+from sparsefield.estimators.training import group_cells, split_groups
 from sparsefield.induction import all_pairs
 from sparsefield.model import Field, FitRecord
 from sparsefield.options import raise_problems
@@ -300,20 +300,11 @@ def read_compared_groups(X: Any, group: Any) -> tuple[Any, tuple[Label, ...], np
         raise DataError("Groups are compared in a dense table, not in a sparse matrix: pass X.toarray().")
     name = f"Column {group!r}" if isinstance(group, str) else "group"
     X, values = split_groups(X, group)
-    cells, source = as_array(values, "group"), as_source(X)
-    if cells.shape != (source.n_rows,):
-        raise DataError(f"group.shape == {cells.shape}, expected ({source.n_rows},): one group per row.")
-    column = as_source(cells.reshape(-1, 1), what="group")
-    if column.column("x0").in_days:
+    source = as_source(X)
+    cells = group_cells(values, source.n_rows, name)
+    if cells.column is not None and cells.column.in_days:
         raise DataError(f"{name} has dates or times: write them as text, or take a column of few values.")
-    categories = column.categories("x0")
-    labels, numbers = tuple(unify_labels([*categories.labels], categories.are_objects)), categories.codes
-    missing = np.flatnonzero(numbers < 0)
-    if len(missing):
-        raise DataError(
-            f"{name} has {len(missing):,} missing value(s), the first in row {missing[0] + 1:,} (counted from 1): give "
-            "every row a group, or leave these rows out."
-        )
+    labels, numbers = tuple(unify_labels([*cells.labels], cells.are_objects)), cells.codes
     if len(labels) > MOST_GROUPS:
         raise DataError(
             f"{name} has {len(labels):,} different values, more than {MOST_GROUPS} groups: name a column of fewer "

@@ -187,11 +187,6 @@ class Network:
 
     # -- subgraphs ---------------------------------------------------------------------------------------------------
 
-    def edge_subgraph(self, edges: Array | None = None) -> Subgraph:
-        """Return some edges, or all, with the nodes that they join in the order of their first appearance."""
-        edges = np.arange(len(self.strengths)) if edges is None else edges
-        return Subgraph(self, tuple(dict.fromkeys(self.ends[edges].ravel().tolist())), edges)
-
     def overview(self, limit: int, max_edges: int) -> Subgraph:
         """Return the backbone of up to ``limit`` columns with the strongest edges among them, up to ``max_edges``.
 

@@ -14,12 +14,12 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.metrics import CellPredictions, ColumnEvaluation, calibration_sums, evaluate_states
-from sparsefield.data import Dataset, JoinedColumns, Relational, Source, Table, Variable, compile_table
+from sparsefield.data import Dataset, JoinedColumns, Relational, Source, Variable, compile_table
 from sparsefield.data.frame_building import Frame, make_frame
 from sparsefield.data.labels import as_numbers
 from sparsefield.errors import DataError
-from sparsefield.estimators import FieldEstimator, MarkovField, RelationalField
-from sparsefield.estimators.compiled_rows import compile_densely, infer_cells, infer_missing, learned_source
+from sparsefield.estimators import FieldEstimator, RelationalField
+from sparsefield.estimators.compiled_rows import compile_densely, infer_cells, learned_source
 from sparsefield.inference import CellProbabilities, state_probabilities
 
 MOST_CELLS = 10_000_000
@@ -208,39 +208,3 @@ def score_rows(estimator: FieldEstimator, data: Any) -> ScoredRows:
             source = learned_source(estimator, part, "data")
         sample, sources = Dataset.single(compile_table(source, schemas[0])), {"": source}
     return ScoredRows(sample, infer_cells(estimator, sample), n_rows, sources, estimator.field_.record.is_learned)
-
-
-def conditional_log_likelihood(field: MarkovField | RelationalField, X_true: Any, X_missing: Any) -> float:
-    """Return the mean log-probability of the truth over cells missing in ``X_missing`` and known in ``X_true``.
-
-    Parameters
-    ----------
-    field : fitted
-    X_true, X_missing : two tables with the same rows, or two `Relational` with the same tables
-    """
-    hidden, truth = compile_densely(field, X_missing), compile_densely(field, X_true)
-    for name, table, known in zip(hidden.layout.tables, hidden.tables, truth.tables, strict=True):
-        if table.n_rows != known.n_rows:
-            where = f"Table {name!r}: X_true" if name else "X_true"
-            raise DataError(f"{where} has {known.n_rows} rows, X_missing {table.n_rows}.")
-    total, count = 0.0, 0
-    for table, known, belief in zip(hidden.tables, truth.tables, infer_missing(field, hidden).values, strict=True):
-        part, cells = log_belief(table, known, belief)
-        total, count = total + part, count + cells
-    if count == 0:
-        raise DataError("No cell is missing in X_missing and known in X_true: there is nothing to score.")
-    return total / count
-
-
-def log_belief(table: Table, truth: Table, missing: np.ndarray) -> tuple[float, int]:
-    """Return the sum of the log-probabilities of the truth over cells that are missing in ``table`` and known in
-    ``truth``, and the number of these cells."""
-    hidden, known = table.codes() < 0, truth.codes()
-    total, count = 0.0, 0
-    for k, variable in enumerate(table.schema.targets):
-        rows = np.flatnonzero(hidden[k] & (known[k] >= 0))
-        states = state_probabilities(table.schema, k, missing[:, rows])
-        right = states[np.arange(len(rows)), variable.position_of_code[known[k, rows]]]
-        total += float(np.log(np.maximum(right, np.finfo(float).tiny)).sum())
-        count += len(rows)
-    return total, count

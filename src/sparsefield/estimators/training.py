@@ -22,7 +22,7 @@ from sparsefield import config
 from sparsefield.compute import Engine, Threads
 from sparsefield.compute.torch_engine import is_device, open_engine
 from sparsefield.data import Dataset, as_array, as_source, deduplicate_rows
-from sparsefield.data.labels import factorize
+from sparsefield.data.frames import CategoricalCells
 from sparsefield.errors import DataError, interrupts_as_such
 from sparsefield.estimators.compiled_rows import threads_for
 from sparsefield.estimators.field_estimator import PARTS, FieldEstimator, TrainingData, as_seed
@@ -116,18 +116,24 @@ def read_groups(estimator: FieldEstimator, groups: Any, n_rows: int) -> np.ndarr
             f"groups= (--group) are held out together, but selection={selection.name!r} holds out nothing: leave "
             "groups out, or use selection='heldout'."
         )
-    values = as_array(groups, "groups")
-    if values.shape != (n_rows,):
-        raise DataError(f"groups.shape == {values.shape}, expected ({n_rows},): one group per row.")
-    column = as_source(values.reshape(-1, 1), what="groups").column("x0")
-    if not column.present.all():
-        raise DataError(
-            f"groups= has {np.count_nonzero(~column.present):,} missing value(s), the first in row "
-            f"{int(np.argmin(column.present))}: give every row a group, or leave these rows out."
-        )
-    codes = factorize(replace(column, name="groups"))[1]
+    codes = group_cells(groups, n_rows).codes
     first = np.unique(codes, return_index=True)[1]
     return np.argsort(np.argsort(first))[codes]  # in order of first rows, whatever the groups are called
+
+
+def group_cells(groups: Any, n_rows: int, what: str = "groups") -> CategoricalCells:
+    """Return the groups of rows, (rows,) values, as categories, and refuse rows without one."""
+    values = as_array(groups, what)
+    if values.shape != (n_rows,):
+        raise DataError(f"{what}.shape == {values.shape}, expected ({n_rows},): one group per row.")
+    cells = replace(as_source(values.reshape(-1, 1), what=what), names=(what,)).categories(what)
+    missing = np.flatnonzero(cells.codes < 0)
+    if len(missing):
+        raise DataError(
+            f"{what} has {len(missing):,} missing value(s), the first in row {missing[0]} (counted from 0): give every "
+            "row a group, or leave these rows out."
+        )
+    return cells
 
 
 def fit_engine(estimator: FieldEstimator, dataset: Dataset) -> Engine:

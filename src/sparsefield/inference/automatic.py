@@ -13,7 +13,7 @@ import numpy as np
 from sparsefield.compute import Engine
 from sparsefield.data import Block, Dataset
 from sparsefield.inference.belief_propagation import BeliefPropagation, propagate_messages
-from sparsefield.inference.elimination import MAX_CELLS, batches_by_shape, exact_logits, log_partition, most_probable
+from sparsefield.inference.elimination import MAX_CELLS, batches_by_shape, exact_logits, most_probable
 from sparsefield.inference.factor_graph import FactorGraph, build_factors, write_probabilities
 from sparsefield.inference.gibbs import ChainMeans, Gibbs, run_chains
 from sparsefield.inference.method import FillResult, InferenceMethod
@@ -205,9 +205,6 @@ class MAPResult:
     """(targets, rows) int32, observed cells included."""
     exact: tuple[np.ndarray, ...]
     """(rows,): whether the states are provably the most probable ones; otherwise they were found by a search."""
-    log_probability: tuple[np.ndarray, ...]
-    """(rows,): log-probability of the missing cells of a row and of its linked rows given the observed cells; NaN where
-    ``exact`` is false."""
 
 
 def complete(field: Field, dataset: Dataset, engine: Engine, *, max_cells: int = MAX_CELLS) -> MAPResult:
@@ -220,38 +217,28 @@ def complete(field: Field, dataset: Dataset, engine: Engine, *, max_cells: int =
     blocks = [table.blocks for table in dataset.tables]
     codes = [np.concatenate([block.codes for block in part], axis=1) for part in blocks]
     exact = [np.ones(table.n_rows, dtype=bool) for table in dataset.tables]
-    log_probability = [np.zeros(table.n_rows) for table in dataset.tables]
 
     def solve(members: list[tuple[int, Block]]) -> None:
         compiled = compile_problem(dataset, field.graphs, members)
         graph = build_factors(compiled.problem, field.theta)
         best, certain = np.zeros(graph.n_missing, dtype=np.int64), np.ones(graph.n_missing, dtype=bool)
-        component_log_probability, component = np.full(graph.n_components, np.nan), graph.component_of_cell
         for batch in batches_by_shape(graph, max_cells):
             if not batch.plan.feasible:
                 certain[batch.missing_cells] = False
                 continue
             for part in batch.split():
-                best[part.missing_cells], top = most_probable(graph, part)
-                of_part = np.minimum(top - log_partition(graph, part), 0.0)
-                component_log_probability[component[part.missing_cells[:, 0]]] = of_part
+                best[part.missing_cells] = most_probable(graph, part)
         if not certain.all():
-            _search(graph, np.unique(component[~certain]), best)
+            _search(graph, np.unique(graph.component_of_cell[~certain]), best)
         member, variable, row = compiled.missing_cells
-        problem = compiled.problem
-        row_component = problem.entity_component[problem.entity_of_cell]
-        # Components of the factor graph lie within components of linked rows; log-probabilities add up.
-        first_cells = graph.component_cells[graph.component_offsets[:-1]]
-        total = np.bincount(row_component[first_cells], component_log_probability, problem.n_components)
         for k, (t, block) in enumerate(members):
             cells = member == k
             where = block.start + row[cells]
             codes[t][variable[cells], where] = best[cells]
             np.logical_and.at(exact[t], where, certain[cells])
-            log_probability[t][where] = total[row_component[cells]]
 
     engine.map(solve, independent_groups(dataset, blocks))
-    return MAPResult(tuple(codes), tuple(exact), tuple(log_probability))
+    return MAPResult(tuple(codes), tuple(exact))
 
 
 def _search(graph: FactorGraph, components: np.ndarray, codes: np.ndarray) -> None:

@@ -226,13 +226,13 @@ def _calibrate(graph: FactorGraph, batch: EliminationBatch) -> tuple[list[Array]
     return tables, total
 
 
-def most_probable(graph: FactorGraph, batch: EliminationBatch) -> tuple[Array, Array]:
-    """Return the codes of a most probable assignment (components, cells) and its log-potential (components,).
+def most_probable(graph: FactorGraph, batch: EliminationBatch) -> Array:
+    """Return the codes of a most probable assignment (components, cells).
 
     Among equally probable assignments, the one with the smallest code of the cells that are eliminated last is chosen.
     """
     plan = batch.plan
-    tables, _, top = _collect(graph, batch, maximum=True)
+    tables, _, _ = _collect(graph, batch, maximum=True)
     codes = np.zeros((len(batch.missing_cells), len(plan.order)), dtype=np.int64)
     every = np.arange(len(batch.missing_cells))
     for step in range(len(plan.order) - 1, -1, -1):
@@ -240,7 +240,7 @@ def most_probable(graph: FactorGraph, batch: EliminationBatch) -> tuple[Array, A
         table = np.moveaxis(tables[step], clique.index(cell), 0)
         others = [other for other in clique if other != cell]
         codes[:, cell] = table[(slice(None), *(codes[:, other] for other in others), every)].argmax(axis=0)
-    return codes, top
+    return codes
 
 
 def _collect(

@@ -246,8 +246,12 @@ def condition_on_covariates(field: Field, covariates: SparseMatrix, labels: Tabl
     """
     schema = field.schema
     n = schema.n_target_columns
-    among = field.pairs[:, 1] < n
-    logits = covariates.logits(covariate_weights(field), n, 0, covariates.n_rows)
+    among, outside = field.pairs[:, 1] < n, np.flatnonzero(field.pairs[:, 1] >= n)
+    state, covariate = field.pairs[outside, 0], field.pairs[outside, 1] - n
+    order = np.lexsort((state, covariate))
+    offsets = np.searchsorted(covariate[order], np.arange(covariates.n_columns + 1))
+    given = CovariateWeights(offsets, state[order].astype(np.int32), field.weights[outside[order]])
+    logits = covariates.logits(given, n, 0, covariates.n_rows)
     stem = "covariates"
     while any(name.startswith(stem) for name in schema.labels.order):
         stem += "'"
@@ -261,13 +265,3 @@ def condition_on_covariates(field: Field, covariates: SparseMatrix, labels: Tabl
     blocks = cut_into_blocks(reduced, labels.codes(), logits, labels.weight(), reduced.n_columns)
     table = Table(reduced, tuple(blocks), labels.n_rows, labels.unknown_rows)
     return conditioned, Dataset.single(table)
-
-
-def covariate_weights(field: Field) -> CovariateWeights:
-    """Return the weights of pairs of a label state and a covariate, by covariate."""
-    n, n_covariates = field.schema.n_target_columns, field.schema.n_columns - field.schema.n_target_columns
-    outside = np.flatnonzero(field.pairs[:, 1] >= n)
-    state, covariate = field.pairs[outside, 0], field.pairs[outside, 1] - n
-    order = np.lexsort((state, covariate))
-    offsets = np.searchsorted(covariate[order], np.arange(n_covariates + 1))
-    return CovariateWeights(offsets, state[order].astype(np.int32), field.weights[outside[order]])

@@ -37,33 +37,20 @@ def log_partition_of_rows(field: Field, covariates: Array, engine: Engine, optio
 def log_likelihood_of_rows(field: Field, sample: Dataset, engine: Engine, options: AIS) -> LogEstimate[Array]:
     """Return the log-likelihood of the observed targets of each row of a plain table, given its covariates."""
     (table,) = sample.tables
-    free = log_partition_of_rows(field, table.covariates(), engine, options)
-    return difference_of(log_potential_of_rows(field, sample, engine, options), free)
-
-
-def log_potential_of_rows(field: Field, sample: Dataset, engine: Engine, options: AIS) -> LogEstimate[Array]:
-    """Return the log-likelihood of the observed targets of each row of a plain table plus ln Z of the row.
-
-    In the difference between rows with more and with fewer observed cells, ln Z cancels: only missing cells are summed.
-    """
-    (table,) = sample.tables
     sums = _sum_rows(field, table.codes(), table.covariates(), engine, options)
-    return replace(sums, value=sums.value + np.concatenate([_observed_potential(field, b) for b in table.blocks]))
+    observed = np.concatenate([_observed_potential(field, block) for block in table.blocks])
+    free = log_partition_of_rows(field, table.covariates(), engine, options)
+    return difference_of(replace(sums, value=sums.value + observed), free)
 
 
 def log_likelihood_of_links(field: Field, sample: Dataset, engine: Engine, options: AIS) -> LogEstimate[float]:
     """Return the log-likelihood of all observed targets of linked tables, given their covariates."""
     free = _sum_links(field, sample, free_rows(sample), engine, options)
-    return difference_of(log_potential_of_links(field, sample, engine, options), free)
-
-
-def log_potential_of_links(field: Field, sample: Dataset, engine: Engine, options: AIS) -> LogEstimate[float]:
-    """Return the log-likelihood of all observed targets of linked tables plus ln Z; see `log_potential_of_rows`."""
     incomplete, layout = incomplete_rows(sample), field.layout
     sums = _sum_links(field, sample, incomplete, engine, options)
     own = observed_features(layout, layout.arcs(field.features), field.graphs, observed_parts(sample, incomplete))
     base = sum(float(log_base_measure(layout, *one).sum()) for one in sample.blocks())
-    return replace(sums, value=sums.value + float(own @ field.theta) + base)
+    return difference_of(replace(sums, value=sums.value + float(own @ field.theta) + base), free)
 
 
 def difference_of(first: LogEstimate[Value], second: LogEstimate[Value]) -> LogEstimate[Value]:

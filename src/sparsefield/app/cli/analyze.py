@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,7 +10,6 @@ import typer
 from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import (
     StatusLine,
-    check_folder,
     check_output,
     check_table_output,
     deliver,
@@ -19,7 +17,7 @@ from sparsefield.app.cli.console import (
     note,
 )
 from sparsefield.app.cli.inputs import ColumnOptions, form_of, read_data
-from sparsefield.app.cli.models import model_parts, open_model, read_rows, remember_source
+from sparsefield.app.cli.models import model_parts, open_model, read_rows
 from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.read import list_columns, read_source
 from sparsefield.app.tables.write import refuse_overwriting_inputs
@@ -28,7 +26,7 @@ from sparsefield.errors import DataError, count
 if TYPE_CHECKING:
     import polars as pl
 
-    from sparsefield import ConfidenceIntervals, GroupComparison
+    from sparsefield import ConfidenceIntervals
     from sparsefield.model import Field
 
 SHOWN_FEATURES, SHOWN_EDGES, SHOWN_COLUMNS = 10, 15, 40
@@ -263,7 +261,6 @@ def centrality(
 @opt.expanded
 def comparison(
     *,
-    ctx: typer.Context,
     data: opt.Data,
     group: Annotated[
         str,
@@ -271,7 +268,6 @@ def comparison(
     ],
     output: opt.ResultOutput = None,
     permutations: Annotated[int, typer.Option(min=0)] = 500,
-    models: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
     as_json: opt.Json = False,
     columns: ColumnOptions,
     learning: opt.LearningOptions,
@@ -286,15 +282,12 @@ def comparison(
 
     Options:
         permutations: Permutations of each test, at most; 0 tests nothing.
-        models: Write the model of each group into this folder.
     """
     if form_of(data) != "table":
         raise DataError(f"{data}: groups are compared in one table, not in linked tables or a sparse matrix.")
     if learning.latent:
         raise DataError("--latent is not for comparisons: the latent variables of two groups need not be the same.")
     check_table_output(output)
-    if models is not None:
-        check_folder(models)
     refuse_overwriting_inputs([output], [data])
     reading = learning.reading()
     dataset = read_data(data, reading, columns, group=group)
@@ -310,9 +303,6 @@ def comparison(
     with StatusLine(f"Comparing the groups of {group}") as meter:
         options |= {"observed": dataset.observed or None, "permutations": permutations, "seed": seed}
         result = compare(table, dataset.groups.filter(has_group), progress=meter.show_progress, **options)
-    for field in result.fields.values():
-        remember_source(field, data, dataset, ctx.obj, columns.top_levels)
-    written = [] if models is None else _write_models(result, models)
     import polars.selectors as cs
 
     from sparsefield.analysis.comparison import rows_of
@@ -327,7 +317,7 @@ def comparison(
         "tests": rows_of(result.tests),
         "edges": edges,
         "nodes": rows_of(result.nodes),
-        "files": [str(path) for path in ([] if output is None else [output]) + written],
+        "files": [] if output is None else [str(output)],
     }
     parts: list[Any] = [result.summary()]
     if edges.height and len(result.groups) > 2:
@@ -335,19 +325,7 @@ def comparison(
     elif edges.height:
         names = {f"weight_{end}": f"weight in {name}" for end, name in zip("ab", result.groups, strict=True)}
         parts += ["", *frame_table(edges.drop("group_a", "group_b").rename(names), most=SHOWN_EDGES)]
-    deliver(parts, lambda: content, as_json=as_json, output=output, frame=edges, written=written)
-
-
-def _write_models(result: GroupComparison, folder: Path) -> list[Path]:
-    """Write the model of each group, and return the files, whose names differ in more than case."""
-    folder.mkdir(parents=True, exist_ok=True)
-    names: list[str] = []
-    for label, field in zip(result.groups, result.fields.values(), strict=True):
-        name = re.sub(r"[^\w.-]", "-", str(label)).strip(".") or "group"
-        taken = name.lower() in map(str.lower, names)
-        names.append(f"{name}-{len(names) + 1}" if taken else name)
-        field.save(folder / f"{names[-1]}.safetensors")
-    return [folder / f"{name}.safetensors" for name in names]
+    deliver(parts, lambda: content, as_json=as_json, output=output, frame=edges)
 
 
 def read_communities(communities: str | None) -> dict[str, str | None] | Literal["auto"] | None:

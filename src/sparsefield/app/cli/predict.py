@@ -18,7 +18,7 @@ from sparsefield.errors import DataError, count
 from sparsefield.parameters import BURN_IN
 
 if TYPE_CHECKING:
-    import polars as pl
+    pass
 
 KEYS = ("imputation", "row")
 """The first two columns of tables that are imputed several times."""
@@ -80,23 +80,19 @@ def predict(
     outputs = {"": output} if proba else tables.outputs(output)
     refuse_overwriting_inputs([output], tables.inputs)
     field = saved.load(jobs)
+    import polars as pl
+
     with StatusLine(f"Imputing {count(tables.n_missing, 'missing value')}", inference=True):
         if proba:
             _write_probabilities(field, tables, output)
         else:
-            answer = field.transform(tables.data, fill=fill)
-            tables.write(answer if linked else _with_latent(field, tables.data, answer), outputs)
+            answer, latent = field.transform(tables.data, fill=fill), () if linked else field.field_.schema.latent
+            beliefs = field.predict_proba(tables.data) if latent else {}
+            for variable in latent:
+                states = [variable.states[k] for k in beliefs[variable.name].argmax(axis=1)]
+                answer = answer.with_columns(pl.Series(variable.name, states))
+            tables.write(answer, outputs)
     deliver([f"{tables.describe()}."], written=list(outputs.values()))
-
-
-def _with_latent(field: Any, table: pl.DataFrame, filled: pl.DataFrame) -> pl.DataFrame:
-    """Return a filled table with the most probable states of latent variables."""
-    import polars as pl
-
-    latent = field.field_.schema.latent
-    beliefs = field.predict_proba(table) if latent else {}
-    states = {v.name: [v.states[k] for k in beliefs[v.name].argmax(axis=1)] for v in latent}
-    return filled.with_columns(pl.Series(name, values) for name, values in states.items())
 
 
 def _write_probabilities(field: Any, tables: ModelTables, output: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
-from sparsefield.analysis.centrality import find_communities, name_community
+from sparsefield.analysis.centrality import communities_of_nodes, name_community
 from sparsefield.analysis.network import Network
 
 INK, GREY, PALE, WHITE = "#1f2430", "#5b6472", "#e4e7ec", "#ffffff"
@@ -33,9 +33,6 @@ GROUP_COLORS = (
 
 DARK_COLORS = frozenset({"#aa4499", "#1f7d3d", "#a23b6f", "#7568b8"})
 """Those on which white text can be read better than dark text."""
-
-MAX_EDGES = 200_000
-"""Edges that communities are found from, the strongest ones: more would take too long."""
 
 STEPS = 100
 BETWEEN_GROUPS, CONTRAST = 2.0, 0.4
@@ -109,11 +106,9 @@ def find_groups(network: Network, communities: Mapping[str, Any] | None = None) 
         tables = list(dict.fromkeys(network.table_of(node) for node in joined))
         number = {node: tables.index(network.table_of(node)) for node in joined}
         return Groups(network, tuple(tables), number, found=False)
-    ends, strengths = network.ends[:MAX_EDGES], network.strengths[:MAX_EDGES]
-    nodes, places = np.unique(ends, return_inverse=True)
-    label = find_communities(len(nodes), places.reshape(ends.shape), strengths)
-    names = [str(k + 1) for k in range(int((np.bincount(label) > 1).sum()) if len(nodes) else 0)]
-    return Groups(network, tuple(names), dict(zip(nodes.tolist(), label.tolist(), strict=True)), found=True)
+    number = communities_of_nodes(network)
+    sizes = np.bincount(list(number.values()), minlength=1)
+    return Groups(network, tuple(str(k + 1) for k in range(int((sizes > 1).sum()))), number, found=True)
 
 
 def layout_nodes(n_nodes: int, ends: np.ndarray, weights: np.ndarray, groups: np.ndarray | None = None) -> np.ndarray:

@@ -61,20 +61,20 @@ def shorten_all(texts: Sequence[str], longest: int) -> list[str]:
     return [shown[text] for text in texts]
 
 
-def wrap_name(text: str, width: int, lines: int = 2) -> list[str]:
-    """Return a name in lines of at most ``width`` characters, broken at spaces, underscores, dots and hyphens.
+def wrap_name(text: str, width: int) -> list[str]:
+    """Return a name in two lines of at most ``width`` characters, broken at spaces, underscores, dots and hyphens.
 
-    What does not fit into ``lines`` lines is cut in the middle, first of all.
+    What does not fit into them is cut in the middle, first of all.
 
     Examples
     --------
     >>> wrap_name("years_of_education", 10)
     ['years_of_', 'education']
     """
-    words = re.findall(r"[^\s_.\-]+[\s_.\-]*|[\s_.\-]+", shorten(text, width * lines))
+    words = re.findall(r"[^\s_.\-]+[\s_.\-]*|[\s_.\-]+", shorten(text, 2 * width))
     rows = [""]
     for piece in (word[k : k + width] for word in words for k in range(0, len(word), width)):
-        if rows[-1] and len((rows[-1] + piece).rstrip()) > width and len(rows) < lines:
+        if rows[-1] and len((rows[-1] + piece).rstrip()) > width and len(rows) < 2:
             rows.append("")
         rows[-1] += piece
     return [shorten(row.strip(), width) for row in rows if row.strip()] or [text]

@@ -11,7 +11,6 @@ from functools import reduce
 from io import BytesIO
 from itertools import combinations
 from pathlib import Path
-from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from sparsefield.atomic_write import write_atomically
 from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
 from sparsefield.estimators.field_estimator import FieldEstimator, fitted_field
-from sparsefield.model.feature_tables import bias_table, feature_table
+from sparsefield.model.feature_tables import bias_table, list_features
 from sparsefield.model.field import Field
 
 if TYPE_CHECKING:
@@ -155,13 +154,10 @@ def to_networkx(field: FieldEstimator | Field) -> networkx.Graph:
         text = f"{'score' if row['state'] is None else row['state']}: {row['weight']:.6g}"
         node["biases"] = f"{node['biases']}; {text}" if "biases" in node else text
     shared: dict[tuple[str, str, str], list[tuple[str, float]]] = {}
-    for row in feature_table(field).iter_rows(named=True):
-        letters = [letter for letter in ascii_lowercase if row.get(f"variable_{letter}") is not None]
-        ends = [_node_name(row.get(f"table_{letter}"), row[f"variable_{letter}"]) for letter in letters]
-        states = [row[f"state_{letter}"] for letter in letters]
-        words = [end if state is None else f"{end}={state}" for end, state in zip(ends, states, strict=True)]
-        for a, b in combinations(ends, 2):
-            shared.setdefault((row.get("template") or "", a, b), []).append((" & ".join(words), row["weight"]))
+    for feature in list_features(field):
+        words = " & ".join(term.text for term in feature.terms)
+        for a, b in combinations(feature.terms, 2):
+            shared.setdefault((feature.template, a.column, b.column), []).append((words, feature.weight))
     for (template, a, b), features in shared.items():
         edge: dict[str, Any] = {"template": template} if is_linked else {}
         edge["weight"] = sum(weight**2 for _, weight in features) ** 0.5
