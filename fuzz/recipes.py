@@ -41,6 +41,8 @@ class Campaign:
     """Libraries without which some cases cannot be built."""
     has_kernels: bool = True
     """Whether its cases run kernels, whose bounds can be checked."""
+    batch: int = 16
+    """Cases that a child process gets at a time."""
 
 
 @dataclass(frozen=True)

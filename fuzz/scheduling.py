@@ -18,9 +18,6 @@ from fuzz.recipes import Batch, CaseResult, Recipe
 TURN_SECONDS = 20.0
 """Time of a campaign before it is the next one's turn."""
 
-BATCH = 16
-"""Cases that a child process gets at a time."""
-
 
 @dataclass(frozen=True)
 class Turn:
@@ -72,10 +69,11 @@ class Schedule:
             if time.monotonic() >= self.end:
                 return []
             tally, waiting = self._tally(turn), self._waiting.setdefault(turn.key, [])
+            size = CAMPAIGNS[turn.campaign].batch
             if not waiting:
-                left = BATCH if self.cases is None else min(BATCH, self.cases - tally.next_number)
+                left = size if self.cases is None else min(size, self.cases - tally.next_number)
                 return tally.take_new(max(left, 0))
-            numbers, self._waiting[turn.key] = waiting[:BATCH], waiting[BATCH:]
+            numbers, self._waiting[turn.key] = waiting[:size], waiting[size:]
             return numbers
 
     def put_back(self, turn: Turn, numbers: Sequence[int]) -> None:

@@ -40,4 +40,4 @@ def run(steps: list[Step], folder: Path) -> None:
         load(model)
 
 
-CAMPAIGN = Campaign("interrupts", draw, run, has_kernels=False)
+CAMPAIGN = Campaign("interrupts", draw, run, has_kernels=False, batch=2)

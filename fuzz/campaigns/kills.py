@@ -65,4 +65,4 @@ def _expected() -> float:
     return make_field().fit(_table()).objective_
 
 
-CAMPAIGN = Campaign("kills", draw, run)
+CAMPAIGN = Campaign("kills", draw, run, batch=4)

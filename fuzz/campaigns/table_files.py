@@ -42,9 +42,16 @@ CELLS: dict[str, tuple[Any, ...]] = {
     "decimal": (Decimal("1.10"), Decimal("123456789012345678.90")),
     "binary": (b"\xff\x00", b"a"),
     "list": ([1], [2, 3]),
+    "odd text": ("a\ufffeb", "a\0b", "a\rb", "c"),
 }
 SUFFIXES = (".csv", ".tsv", ".csv.gz", ".parquet", ".arrow", ".jsonl", ".xlsx", ".out")
-PACKINGS: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}
+PACKINGS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+    "zst": b"\x28\xb5\x2f\xfd".__add__,  # damaged, as is the next one
+    "lz4": b"\x04\x22\x4d\x18".__add__,
+}
 
 
 def draw(rng: random.Random) -> list[Step]:

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from fuzz.child_process import Child
-from fuzz.scheduling import BATCH, Schedule, Turn, run_schedule
+from fuzz.scheduling import Schedule, Turn, run_schedule
 
 TURNS = [Turn("sql", "plain"), Turn("text", "plain")]
 
@@ -56,9 +56,9 @@ def test_a_run_continues_where_the_last_one_ended(tmp_path) -> None:
 
 def test_cases_of_a_run_that_was_killed_are_run_again(tmp_path) -> None:
     killed = make_schedule(tmp_path)
-    assert killed.take(TURNS[0]) == list(range(BATCH))
+    assert killed.take(TURNS[0]) == list(range(16))
     killed.save()
-    assert make_schedule(tmp_path).take(TURNS[0]) == list(range(BATCH))
+    assert make_schedule(tmp_path).take(TURNS[0]) == list(range(16))
 
 
 def test_no_batch_starts_after_the_end(tmp_path) -> None:

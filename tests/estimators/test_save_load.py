@@ -283,6 +283,7 @@ STABILITY = {
     "given_graph": False,
     "mean_pairs": 2.0,
 }
+EVIDENCE = {"edges": [[0, 1]], "p_values": [0.5], "q_values": [0.5], "tested": 3}
 
 
 @pytest.mark.parametrize(
@@ -293,6 +294,8 @@ STABILITY = {
         ({"objective": float("nan")}, "malformed"),
         ({"iterations": [{"iteration": 1}]}, r"record.iterations\[0\]"),
         ({"stability": STABILITY}, "does not match the features"),
+        ({"evidence": EVIDENCE | {"edges": [[0, 10**30]]}}, "tests of edges do not match"),
+        ({"evidence": EVIDENCE | {"p_values": []}}, "tests of edges do not match"),
         ({"source": {"file": 3}}, "source"),
         ({"more": 1}, "unknown field `more`"),
     ],

@@ -218,11 +218,16 @@ def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
         names = ("biases", "pairs", "weights") + ("conjunctions", "conjunction_weights") * ("conjunctions" in arrays)
         field = Field(layout, **{name: arrays[name] for name in names}, record=record.record)
         check_field(field)
-        stability = field.record.stability
+        stability, evidence = field.record.stability, field.record.evidence
         if stability is not None:
             columns = [column for feature in stability.left_out for column in feature.columns]
             if len(stability.frequencies) != len(field.features) or max(columns, default=-1) >= layout.n_columns:
                 raise ValueError("the stability record does not match the features")
+        if evidence is not None:
+            last = max((max(ends) for ends in evidence.edges), default=-1)
+            sizes = {len(evidence.edges), len(evidence.p_values), len(evidence.q_values)}
+            if len(sizes) > 1 or last >= field.schema.n_variables:
+                raise ValueError("the tests of edges do not match the columns")
     except _DAMAGES as error:
         raise damaged(path, error) from error
     extra = {} if record.extra is None else msgspec.structs.asdict(record.extra)
