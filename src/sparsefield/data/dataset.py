@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from sparsefield.data.layout import COUNT_COLUMN, Layout
+from sparsefield.data.paths import Ends, count_paths
 from sparsefield.data.schema import Schema
 from sparsefield.data.sparse_matrix import SparseMatrix
 from sparsefield.data.table import Block, Table, combine_digests, cut_into_blocks, rebuild_table
@@ -46,7 +47,9 @@ class Dataset:
     layout: Layout
     tables: tuple[Table, ...]
     neighbors: tuple[Neighbors, ...] = ()
-    """One per view of the layout."""
+    """One per neighbor view of the layout."""
+    ends: tuple[Ends, ...] = ()
+    """One per path view of the layout."""
 
     @classmethod
     def single(cls, table: Table, schema: Schema | None = None) -> Dataset:
@@ -57,8 +60,8 @@ class Dataset:
     def linked(cls, layout: Layout, tables: Sequence[Table], pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> Dataset:
         """Return the dataset of linked tables.
 
-        ``pairs`` holds the linked rows (left, right) of each template, none for "within". The blocks of ``tables`` must
-        have room for the layout's views, which is filled here.
+        ``pairs`` holds the linked rows (left, right) of each template, none for "within", and for one over paths the
+        two entities of each row. The blocks of ``tables`` must have room for the layout's views, which is filled here.
         """
         neighbors = []
         for view in layout.neighbor_views:
@@ -67,7 +70,8 @@ class Dataset:
             if layout.templates[view.template].symmetric:
                 target, source = np.concatenate([left, right]), np.concatenate([right, left])
             neighbors.append(Neighbors.of(target, source, tables[view.target_table].n_rows))
-        dataset = cls(layout, tuple(tables), tuple(neighbors))
+        ends = tuple(Ends.of(*pairs[view.template]) for view in layout.path_views)
+        dataset = cls(layout, tuple(tables), tuple(neighbors), ends)
         update_neighbor_sums(dataset, [table.blocks for table in tables])
         return dataset
 
@@ -90,7 +94,7 @@ class Dataset:
 
     @property
     def has_links(self) -> bool:
-        return bool(self.layout.neighbor_views)
+        return bool(self.layout.neighbor_views or self.layout.path_views)
 
     @property
     def is_single(self) -> bool:
@@ -149,8 +153,8 @@ class Dataset:
 
     @cached_property
     def components(self) -> np.ndarray:
-        """(rows of all tables,): number of the connected component of each row."""
-        if not self.has_links:
+        """(rows of all tables,): number of the connected component of each row; paths do not count."""
+        if not self.layout.neighbor_views:
             return np.arange(self.n_rows)
         targets, sources = [], []
         for view, (offsets, rows) in zip(self.layout.neighbor_views, self.neighbors, strict=True):
@@ -182,6 +186,9 @@ class Dataset:
         for neighbors in self.neighbors:
             digest.update(neighbors.offsets.tobytes())
             digest.update(neighbors.rows.tobytes())
+        for ends in self.ends:
+            digest.update(ends.subject.tobytes())
+            digest.update(ends.object.tobytes())
 
     def subset(self, rows: np.ndarray) -> Dataset:
         """Return some rows of a single table, in the order of their numbers ``rows``."""
@@ -195,7 +202,7 @@ def update_neighbor_sums(
     blocks: Sequence[Sequence[Block]],
     run: Callable[[Callable[[Any], Any], Iterable[Any]], Any] | None = None,
 ) -> None:
-    """Write the sums of the neighbors' beliefs into the blocks, given table by table."""
+    """Write the sums of the neighbors' beliefs, and numbers of paths, into the blocks, given table by table."""
     from sparsefield.kernels.coded_columns import add_up_neighbors  # numba is not needed to read a model
 
     layout = dataset.layout
@@ -214,6 +221,9 @@ def update_neighbor_sums(
     views = enumerate(layout.neighbor_views)
     tasks = [(k, start) for k, view in views for start in range(0, len(view.columns), COLUMNS_AT_A_TIME)]
     list(map(add_up, tasks)) if run is None else run(add_up, tasks)
+    for view, ends in zip(layout.path_views, dataset.ends, strict=True):
+        beliefs = [block.beliefs for block in blocks[view.table]]
+        count_paths(view, ends, beliefs, [part[view.start : view.stop] for part in beliefs], run)
 
 
 # -- parts of the rows ----------------------------------------------------------------------------------------------

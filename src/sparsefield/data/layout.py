@@ -2,8 +2,8 @@
 
 The columns of a table are its own ones (target states, then observed columns), and, for each template that ends in the
 table, the columns of the linked rows, summed over neighbors: a *neighbor view*. If rows differ in their number of
-neighbors, that number is one more column of the view. A plain table is a layout of one table, the template "within",
-and no views.
+neighbors, that number is one more column of the view. Numbers of paths follow, see `sparsefield.data.paths`. A plain
+table is a layout of one table, the template "within", and no views.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 
 from sparsefield.data.coding import PENALTY_FACTORS, SCORE_RIDGE, ColumnClass
 from sparsefield.data.links import Template
+from sparsefield.data.paths import PathView
 from sparsefield.data.schema import Label, Schema
 from sparsefield.errors import DataError
 
@@ -29,6 +30,9 @@ NEIGHBOR_COUNT = "(neighbor count)"
 
 COUNT_COLUMN = -1
 """Column number of the number of neighbors, in place of an own column of the other table."""
+
+PATH_VIEW = -2
+"""Number of the view of all paths, in place of that of a neighbor view."""
 
 
 @dataclass(frozen=True)
@@ -131,15 +135,11 @@ class Arcs(NamedTuple):
 
 
 class FeatureName(NamedTuple):
-    """The names of a pair feature."""
+    """The names of a pair feature, or of one over paths."""
 
     template: str
-    table_a: str
-    variable_a: str
-    state_a: Label | None
-    table_b: str
-    variable_b: str
-    state_b: Label | None
+    terms: tuple[tuple[str, str, Label | None], ...]
+    """Table, variable and state of each column."""
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class Layout:
         for t, schema in enumerate(self.schemas):
             start = schema.n_columns
             for k, (template, (left, right)) in enumerate(zip(self.templates, self.ends, strict=True)):
-                if template.kind == "within" or schema.n_target_columns == 0:
+                if template.kind == "within" or template.over_paths or schema.n_target_columns == 0:
                     continue
                 sides = [(True, left, right), (False, right, left)]
                 for forward, target, source in sides[:1] if template.symmetric else sides:
@@ -194,12 +194,34 @@ class Layout:
         return tuple(found)
 
     @cached_property
-    def widths(self) -> Array:
-        """Number of columns of each table, own ones and those of its views, (tables,)."""
+    def path_views(self) -> tuple[PathView, ...]:
+        """All path views, table by table, in the order of the templates and of the sides of their triangles."""
+        found, widths = [], self._widths_without_paths()
+        for k, template in enumerate(self.templates):
+            if template.over_paths:
+                table = self.ends[k][0]
+                schema = self.schemas[table]
+                plain = schema.column_classes[: schema.n_target_columns] == ColumnClass.PLAIN
+                cyclic, start = template.kind == "cycle", widths[table]
+                for side in range(1 if cyclic else 3):
+                    found.append(PathView(k, table, side, cyclic, np.flatnonzero(plain), start))
+                    start = found[-1].stop
+                widths[table] = start
+        return tuple(found)
+
+    def _widths_without_paths(self) -> list[int]:
         widths = [schema.n_columns for schema in self.schemas]
         for view in self.neighbor_views:
             widths[view.target_table] += len(view.columns)
-        return np.array(widths, dtype=np.int64)
+        return widths
+
+    @cached_property
+    def widths(self) -> Array:
+        """Number of columns of each table, own ones and those of its views, (tables,)."""
+        widths = np.array(self._widths_without_paths(), dtype=np.int64)
+        for view in self.path_views:
+            widths[view.table] = view.stop
+        return widths
 
     @cached_property
     def column_starts(self) -> Array:
@@ -246,6 +268,7 @@ class Layout:
             for view in self.neighbor_views:
                 if view.target_table == t:
                     classes.append(classes_of(self.schemas[view.source_table], view.columns))
+            classes.append(np.full(self.widths[t] - sum(map(len, classes)), ColumnClass.PLAIN, dtype=np.int8))
             parts.append(np.concatenate(classes))
         return np.concatenate(parts)
 
@@ -304,18 +327,25 @@ class Layout:
             variables[to[~own]] = starts[-1] + k
             variables[to[own]] = variables[source + view.columns[own]]
             degrees[to[own]] = degrees[source + view.columns[own]]
+        paths = np.flatnonzero(self.view_of_column == PATH_VIEW)  # each stands for itself
+        variables[paths] = starts[-1] + len(self.neighbor_views) + np.arange(len(paths))
         return variables, degrees
 
     @cached_property
     def view_of_column(self) -> Array:
-        """Index of the view of each column, -1 for own columns, (columns,)."""
+        """Index of the neighbor view of each column, -1 for own columns, PATH_VIEW for paths, (columns,)."""
         owner = np.full(self.n_columns, -1, dtype=np.int64)
+        for view in self.path_views:
+            owner[self.column_starts[view.table] + np.arange(view.start, view.stop)] = PATH_VIEW
         for k, view in enumerate(self.neighbor_views):
             owner[self.column_starts[view.target_table] + np.arange(view.start, view.stop)] = k
         return owner
 
     def column_views(self, table: int) -> tuple[Array, Array]:
-        """Return the view (-1 if own) and the column in the source table, or COUNT_COLUMN, of a table's columns."""
+        """Return the view (-1 if own) and the column in the source table, or COUNT_COLUMN, of a table's columns.
+
+        A path, whose view is PATH_VIEW, has its column in the table.
+        """
         first, last = self.column_starts[table], self.column_starts[table + 1]
         source = np.arange(last - first)
         for view in self.neighbor_views:
@@ -325,14 +355,34 @@ class Layout:
 
     @cached_property
     def candidate_blocks(self) -> tuple[CandidateBlock, ...]:
-        return tuple(self._candidate_block(k) for k in range(len(self.templates)))
+        """Candidate pairs of each template but those over paths, which are the last ones."""
+        return tuple(self._candidate_block(k) for k, template in enumerate(self.templates) if not template.over_paths)
 
     @property
     def n_candidate_pairs(self) -> int:
-        return sum(
+        pairs = sum(
             self.schemas[block.left.table].n_candidate_pairs if block.within else block.n_candidates
             for block in self.candidate_blocks
         )
+        return pairs + sum(len(self.path_pairs(view)) for view in self.path_views if view.side == 0)
+
+    def path_pairs(self, view: PathView) -> Array:
+        """Return all features over a path view of side 0 as pairs of a state t and a path of r and s, (pairs, 2).
+
+        A cycle has one of its three rotations: that with the smallest numbers.
+        """
+        k, start = len(view.columns), int(self.column_starts[view.table])
+        t, r, s = np.indices((k, k, k)).reshape(3, -1)
+        if view.cyclic:
+            codes = (t * k + r) * k + s
+            first = (codes <= (r * k + s) * k + t) & (codes <= (s * k + t) * k + r)
+            t, r, s = t[first], r[first], s[first]
+        return np.column_stack([start + view.columns[t], start + view.start + r * k + s])
+
+    def path_members(self, view: PathView, pairs: Array) -> tuple[Array, Array, Array]:
+        """Return the positions of the states t, r and s of features (pairs, 2) over a path view among its columns."""
+        own, path = (pairs - self.column_starts[view.table]).T
+        return np.searchsorted(view.columns, own), *np.divmod(path - view.start, len(view.columns))
 
     def arcs(self, features: Array) -> Arcs:
         """Return the arcs of features: one for each end that is a target state.
@@ -362,11 +412,27 @@ class Layout:
     def _pair_arcs(self, pairs: Array, feature: Array) -> Arcs:
         a, b = pairs[:, 0], pairs[:, 1]
         back_target, back_source, has_back = self._backward(a, b)
-        return Arcs(
-            np.concatenate([self.target_of_column[a], self.target_of_column[back_target[has_back]]]),
-            np.concatenate([b, back_source[has_back]]),
-            np.concatenate([feature, feature[has_back]]),
-        )
+        parts = [(a, b, feature), (back_target[has_back], back_source[has_back], feature[has_back])]
+        for view in self.path_views:
+            parts += self._path_arcs(view, pairs, feature)
+        target, source, feature = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Arcs(self.target_of_column[target], source, feature)
+
+    def _path_arcs(self, view: PathView, pairs: Array, feature: Array) -> list[tuple[Array, Array, Array]]:
+        """Return target columns, sources and features of the arcs to the two cells of paths of a view."""
+        first, k = int(self.column_starts[view.table]), len(view.columns)
+        there = np.flatnonzero((pairs[:, 1] >= first + view.start) & (pairs[:, 1] < first + view.stop))
+        if view.side or not len(there):
+            return []
+        t, r, s = self.path_members(view, pairs[there])
+        states = first + view.columns
+        if view.cyclic:  # three cells in the same state are the same cell
+            there, t, r, s = (part[(t != r) | (r != s)] for part in (there, t, r, s))
+            sources = view.start + s * k + t, view.start + t * k + r
+        else:
+            sources = view.stop + t * k + s, view.stop + k * k + r * k + t
+        ends = zip((r, s), sources, strict=True)
+        return [(states[end], first + source, feature[there]) for end, source in ends]
 
     def keys(self, features: Array) -> Array:
         """Return one number per feature, for set operations among features of the same width."""
@@ -385,8 +451,14 @@ class Layout:
     def feature_name(self, a: int, b: int) -> FeatureName:
         """Return the names of a pair of column numbers."""
         here, number = self.own_column_name(a), int(self.view_of_column[b])
+        if number == PATH_VIEW:  # "r(i, z) and s(z, j), then t(i, j)" in this order
+            start, pair = int(self.column_starts[self.table_of_column[a]]), np.array([[a, b]])
+            view = next(v for v in self.path_views if v.table == self.table_of_column[a] and b < start + v.stop)
+            states = [start + int(view.columns[k]) for part in self.path_members(view, pair)[1:] for k in part]
+            terms = *map(self.own_column_name, states), here
+            return FeatureName(self.templates[view.template].label, terms)
         if number < 0:
-            return FeatureName(self.within_label(here[0]), *here, *self.own_column_name(b))
+            return FeatureName(self.within_label(here[0]), (here, self.own_column_name(b)))
         view = self.neighbor_views[number]
         column = int(view.columns[b - self.column_starts[view.target_table] - view.start])
         table, schema = self.tables[view.source_table], self.schemas[view.source_table]
@@ -394,7 +466,7 @@ class Layout:
         there = table, name, state
         # Names follow the direction of the template: "across subject" names the relation first, then the nation.
         left, right = (here, there) if view.forward else (there, here)
-        return FeatureName(self.templates[view.template].label, *left, *right)
+        return FeatureName(self.templates[view.template].label, (left, right))
 
     @staticmethod
     def within_label(table: str) -> str:
@@ -487,9 +559,13 @@ def are_valid_pairs(layout: Layout, pairs: Array) -> bool:
         return False
     if not np.isfinite(layout.feature_factors(pairs)).all():
         return False
+    paths = pairs[views == PATH_VIEW]
+    known = [layout.keys(layout.path_pairs(view)) for view in layout.path_views if view.side == 0]
+    if len(paths) and not np.isin(layout.keys(paths), np.concatenate(known)).all():
+        return False
     for k in np.unique(table):
         start, schema = layout.column_starts[k], layout.schemas[k]
-        own = (table == k) & (views < 0)
+        own = (table == k) & (views == -1)
         owner = schema.variable_of_column
         if (owner[a[own] - start] == owner[b[own] - start]).any() or (own.any() and k not in _within_tables(layout)):
             return False
@@ -513,7 +589,7 @@ def are_valid_conjunctions(layout: Layout, conjunctions: Array) -> bool:
     if not named[:, :3].all() or (conjunctions < -1).any() or (named[:, 1:] & ~named[:, :-1]).any():
         return False
     first_is_state = layout.target_of_column[conjunctions[:, 0]] >= 0
-    if not first_is_state.all() or (layout.view_of_column[conjunctions][named] >= 0).any():
+    if not first_is_state.all() or (layout.view_of_column[conjunctions][named] != -1).any():
         return False
     table = layout.table_of_column[conjunctions]
     if ((table != table[:, :1]) & named).any() or not _within_tables(layout).issuperset(table[named].tolist()):

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from sparsefield.errors import DataError
 
-Kind = Literal["within", "across", "shared", "swapped", "joined"]
+Kind = Literal["within", "across", "shared", "swapped", "joined", "triangle", "cycle"]
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,18 @@ Link = ForeignKey | OffsetLink
 class Template:
     """Declare a kind of pair of rows over which features are defined; its pairs share one weight per feature.
 
-    Two rows form at most one pair, even if several rows join them.
+    Two rows form at most one pair, even if several rows join them. The last two kinds connect three rows.
 
     Parameters
     ----------
-    kind : {"within", "across", "shared", "swapped", "joined"}
+    kind : {"within", "across", "shared", "swapped", "joined", "triangle", "cycle"}
         * ``within`` a table: each row with itself, so features pair two variables of one row;
         * ``across`` a link: a row and the row to which it is linked;
         * ``shared`` by one or two links: two rows that are linked to the same row, as r(n, m) and r(n, k);
         * ``swapped`` by two links of one table: r(n, m) and r(m, n);
-        * ``joined`` by two links of one table: the two rows to which one row of that table is linked.
+        * ``joined`` by two links of one table: the two rows to which one row of that table is linked;
+        * ``triangle`` of two links of one table: r(i, z), s(z, j) and t(i, j), of three different entities;
+        * ``cycle`` of two links of one table: r(j, z), s(z, i) and t(i, j).
     names : the table for ``within``, the links for all others
     symmetric : whether both directions share a weight, if both ends are in one table
         ``shared`` by one link and ``swapped`` are always symmetric.
@@ -104,18 +106,24 @@ class Template:
                 object.__setattr__(self, part, as_names(given, f"A template of kind {self.kind!r}: {part}"))
         if not isinstance(self.symmetric, bool):
             raise DataError(f"The template {self.label!r}: symmetric is {self.symmetric!r}; it must be True or False.")
-        wanted = {"within": (1,), "across": (1,), "shared": (1, 2), "swapped": (2,), "joined": (2,)}[self.kind]
+        wanted = {"within": (1,), "across": (1,), "shared": (1, 2)}.get(self.kind, (2,))
         if len(self.names) not in wanted:
             what = "one table" if self.kind == "within" else f"{' or '.join(map(str, wanted))} link(s)"
             raise DataError(f"The template {self.words!r} needs {what} after its first word.")
-        if self.kind in ("swapped", "joined") and len(set(self.names)) == 1:
+        if self.kind not in ("within", "across", "shared") and len(set(self.names)) == 1:
             raise DataError(f"The template {self.words!r} needs two different links.")
-        if self.kind == "within" and (self.symmetric or self.left is not None or self.right is not None):
+        plain = not self.symmetric and self.left is None and self.right is None
+        if (self.kind == "within" or self.over_paths) and not plain:
             raise DataError(f"The template {self.words!r} takes no further options.")
         if self.kind == "swapped" or (self.kind == "shared" and len(set(self.names)) == 1):
             object.__setattr__(self, "symmetric", True)
         if self.symmetric and self.left != self.right:
             raise DataError(f"The template {self.label!r} is symmetric: left and right variables must be the same.")
+
+    @property
+    def over_paths(self) -> bool:
+        """Whether features are over three rows: a cell and a path of two others."""
+        return self.kind in ("triangle", "cycle")
 
     @property
     def words(self) -> str:

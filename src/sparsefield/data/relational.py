@@ -295,10 +295,15 @@ def _shown(offenders: Iterable[Any]) -> str:
 def row_pairs(data: Relational, template: Template) -> Rows:
     """Return the pairs of rows (i, j) of a template's two ends, each once and no row with itself.
 
-    A symmetric template has either (i, j) or (j, i), with the smaller row first.
+    A symmetric template has either (i, j) or (j, i), with the smaller row first. One over paths has the two entities to
+    which each row is linked, -1 for none.
     """
     left, right = template_ends(data.links, template)
     one, other = data.linked_rows(template.names[0]), data.linked_rows(template.names[-1])
+    if template.over_paths:
+        entities = np.full((2, data.sources[left].n_rows), -1)
+        entities[0, one[0]], entities[1, other[0]] = one[1], other[1]
+        return entities[0], entities[1]
     if template.kind == "across":
         i, j = one
     elif template.kind == "joined":
@@ -337,7 +342,7 @@ def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, s
             )
         ends = one.table, other.table
     else:
-        if one.table != other.table or (template.kind == "swapped" and one.to != other.to):
+        if one.table != other.table or (template.kind != "joined" and one.to != other.to):
             raise DataError(f"The template {template.label!r} needs two links of one table; these do not fit together.")
         ends = (one.to, other.to) if template.kind == "joined" else (one.table, one.table)
     if template.symmetric and ends[0] != ends[1]:
@@ -351,7 +356,7 @@ def resolve_templates(data: Relational, templates: Any = None) -> tuple[Template
         templates = data.templates
     if templates is None:
         return tuple(_default_templates(data))
-    resolved = as_templates(templates)
+    resolved = tuple(sorted(as_templates(templates), key=lambda template: template.over_paths))
     for k, template in enumerate(resolved):
         if any(template.label == other.label for other in resolved[:k]):
             raise DataError(f"The template {template.label!r} is given twice.")

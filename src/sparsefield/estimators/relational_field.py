@@ -47,7 +47,7 @@ from sparsefield.estimators.compiled_rows import (
 from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData, as_seed
 from sparsefield.estimators.queries import find_completion
 from sparsefield.estimators.training import check_parameters, train
-from sparsefield.inference import MeanField, draw
+from sparsefield.inference import MeanField, draw, settle_paths
 from sparsefield.inference.elimination import MAX_CELLS
 from sparsefield.inference.gibbs import AIS
 from sparsefield.model import Field
@@ -132,7 +132,20 @@ class RelationalField(FieldEstimator):
             _neighbor_counts_differ(data, names, *parts) for parts in zip(templates, ends, pairs, strict=True)
         )
         layout = Layout(names, schemas, templates, ends, has_neighbor_count)
+        if layout.path_views:
+            self._check_paths()
         yield TrainingData(_compile(columns, layout, pairs), next(iter(data.sources.values())).kind)
+
+    def _check_paths(self) -> None:
+        """Refuse options that features over three linked rows do not have."""
+        problems = {
+            "objective='pl'": not self.resolve("objective").is_pseudo_likelihood,
+            "penalty='l1'": self.penalty != "l1",
+            "refit=False or refit=True": self.refit == "ml",
+            "rows on this machine": self.resolve("solver").engine is not None,
+        }
+        for needed in (words for words, wrong in problems.items() if wrong):
+            raise DataError(f"The templates 'triangle' and 'cycle' need {needed}.")
 
     def transform(self, data: Relational, *, fill: Fill = "auto") -> Relational:
         """Return ``data`` with each missing cell filled, as the same kinds of tables: see `MarkovField.transform`."""
@@ -190,6 +203,8 @@ class RelationalField(FieldEstimator):
 
         Linked rows depend on each other, so that single rows have none: see `MarkovField.log_likelihood`.
         """
+        if self.field_.layout.path_views:
+            raise DataError("Triangles and cycles connect all rows: such a field has no log-likelihood; use score.")
         return joint_log_likelihood(self, self.field_, self._compile_densely(X), ais, linked=True)
 
     def sample(
@@ -224,7 +239,9 @@ class RelationalField(FieldEstimator):
                     f"The template {template.label!r} connects other tables than those it was learned with."
                 )
         columns = {name: data.select_variables(name) for name in layout.tables}
-        return _compile(columns, layout, _pairs(data, layout.templates))
+        dataset = _compile(columns, layout, _pairs(data, layout.templates))
+        with threads_for(self, dataset) as engine:
+            return settle_paths(self.field_, dataset, engine)
 
     def _compile_fitted(self, X: Any, y: Any, sample_weight: Any) -> Dataset:
         if sample_weight is not None:
@@ -297,7 +314,7 @@ def _neighbor_counts_differ(
     data: Relational, names: Sequence[str], template: Template, ends: tuple[int, int], pairs: Pairs
 ) -> tuple[bool, bool]:
     """Return whether rows at a template's left, and at its right, differ in their number of neighbors."""
-    if template.kind == "within":
+    if template.kind == "within" or template.over_paths:
         return False, False
     if template.symmetric:
         both = np.concatenate(pairs)

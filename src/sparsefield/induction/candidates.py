@@ -68,7 +68,7 @@ def are_candidates(block: CandidateBlock, layout: Layout, a: np.ndarray, b: np.n
 
 def all_pairs(layout: Layout) -> np.ndarray:
     """Return every candidate pair (pairs, 2) of every template."""
-    parts = []
+    parts = [layout.path_pairs(view) for view in layout.path_views if view.side == 0]
     for block in layout.candidate_blocks:
         width = len(block.right.columns)
         a, b = np.divmod(np.arange(len(block.left.columns) * width), max(width, 1))

@@ -17,6 +17,7 @@ from sparsefield import config
 from sparsefield.compute import BlockCollection, ThresholdQuery, TopEntries
 from sparsefield.data import CandidateBlock, Layout
 from sparsefield.data.layout import Side
+from sparsefield.data.paths import PathView
 from sparsefield.induction.candidates import (
     Proposals,
     are_candidates,
@@ -257,6 +258,40 @@ def _as_slice(index: np.ndarray) -> slice | np.ndarray:
     if len(index) and index[-1] - index[0] == len(index) - 1:
         return slice(int(index[0]), int(index[-1]) + 1)
     return index
+
+
+def score_paths(parts: BlockCollection, layout: Layout, query: PairQuery) -> Proposals:
+    """Return the features over paths that a query asks for, by exact gradients.
+
+    That of a triangle is the sum of three products of matrices: errors of t, r and s and numbers of paths.
+    """
+    found = []
+    for view in layout.path_views:
+        if view.side:
+            continue
+        k, sides = len(view.columns), [v for v in layout.path_views if v.template == view.template]
+        first, *others = (parts.sum(path_summand, side).reshape(k, k, k) for side in sides)
+        if view.cyclic:  # the other two arcs are rotations; three equal states are one cell
+            gradient = first + first.transpose(2, 0, 1) + first.transpose(1, 2, 0)
+            gradient[np.arange(k), np.arange(k), np.arange(k)] /= 3.0
+        else:  # of r by t and s, and of s by r and t
+            gradient = first + others[0].transpose(1, 0, 2) + others[1].transpose(2, 1, 0)
+        large = np.flatnonzero(np.abs(gradient) > query.l1)
+        t, r, s = np.unravel_index(large, gradient.shape)
+        start = int(layout.column_starts[view.table])
+        pairs = np.column_stack([start + view.columns[t], start + view.start + r * k + s])
+        keys = layout.keys(pairs)
+        new = ~contains(query.known, keys) & contains(np.sort(layout.keys(layout.path_pairs(view))), keys)
+        gradients = gradient.ravel()[large[new]]
+        found.append(Proposals(pairs[new], gradients, np.abs(gradients)))
+    return concatenate_proposals(found)
+
+
+def path_summand(part: EvaluatedBlock, view: PathView) -> np.ndarray | None:
+    """Return the summand (states, columns) of a block to the products of errors and numbers of paths of a view."""
+    if part.table != view.table:
+        return None
+    return part.errors[view.columns] @ part.expectations[view.start : view.stop].T
 
 
 def score_edges(parts: BlockCollection, layout: Layout, query: PairQuery) -> Proposals:

@@ -76,7 +76,7 @@ def _read_edge(
             f"The fixed graph has {edge!r}; an edge is a pair of columns, with a template where tables link."
         )
     a, b = _find_variable(layout, variables, edge[0]), _find_variable(layout, variables, edge[1])
-    templates = list(range(len(layout.templates)))
+    templates = [k for k, template in enumerate(layout.templates) if not template.over_paths]
     if len(edge) == 3:
         templates = [k for k in templates if edge[2] in (layout.templates[k].label, layout.templates[k].words)]
         if not templates:

@@ -33,6 +33,7 @@ from sparsefield.induction.dense_scores import (
     keep_large_values,
     score_edges,
     score_pairs_dense,
+    score_paths,
 )
 from sparsefield.induction.sparse_scores import score_sparse_pairs
 from sparsefield.model import compile_adjacency
@@ -82,6 +83,9 @@ class InductionRule(OptionObject, ABC):
         scaled = query._replace(l1=scale * query.l1)
         edges = query.edges is not None
         proposals = score_edges(factors.parts, factors.layout, scaled) if edges else self.score(factors, scaled)
+        if factors.layout.path_views and not self.fixed_candidates:
+            proposals = concatenate_proposals([proposals, score_paths(factors.parts, factors.layout, scaled)])
+            proposals = proposals if query.limit is None else best_proposals(proposals, query.limit)
         return replace(proposals, score=proposals.score / scale)
 
     def score_sparse(self, factors: SparseGradientFactors, query: PairQuery) -> Proposals:

@@ -12,7 +12,7 @@ from sparsefield.inference.cell_probabilities import (
 )
 from sparsefield.inference.elimination import ExactInference
 from sparsefield.inference.gibbs import AIS, Gibbs, ShortGibbs, draw
-from sparsefield.inference.method import InferenceMethod, Marginals, MeanField
+from sparsefield.inference.method import InferenceMethod, Marginals, MeanField, settle_paths
 from sparsefield.inference.missing_sums import LogEstimate
 
 INFERENCE: dict[str, type[InferenceMethod]] = {
@@ -22,5 +22,5 @@ INFERENCE: dict[str, type[InferenceMethod]] = {
 __all__ = [
     "AIS", "INFERENCE", "AutomaticInference", "BeliefPropagation", "CellProbabilities", "ExactInference", "Gibbs",
     "InferenceMethod", "LogEstimate", "Marginals", "MeanField", "ShortGibbs", "draw", "infer",
-    "infer_marginals", "predict_observed", "score_rows", "state_probabilities",
+    "infer_marginals", "predict_observed", "score_rows", "settle_paths", "state_probabilities",
 ]  # fmt: skip

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Block, Dataset
+from sparsefield.data import Block, Dataset, update_neighbor_sums
 from sparsefield.inference.missing_problem import MissingProblem, compile_problem, independent_groups, one_hot_states
 from sparsefield.kernels.missing_cells import mean_field
-from sparsefield.model import Adjacency
+from sparsefield.model import Adjacency, Field
 from sparsefield.options import OptionObject
 
 
@@ -87,6 +87,33 @@ def fill_blocks(
     methods = frozenset().union(*(filled.methods for filled in parts))
     ordered = [of_block[t, block.start] for t, part in enumerate(blocks) for block in part]
     return Marginals(ordered, sum(filled.unconverged for filled in parts), methods)
+
+
+PATH_TOLERANCE = 1e-3
+"""Largest change of a belief at which numbers of paths are those expected, and tolerance of mean field before."""
+
+MAX_ROUNDS = 10
+"""How often numbers of paths follow the beliefs of missing cells, at most."""
+
+
+def settle_paths(field: Field, dataset: Dataset, engine: Engine) -> Dataset:
+    """Return linked tables whose numbers of paths are those expected given the observed cells, by mean field.
+
+    Inference of any kind then takes these numbers as known.
+    """
+    if not (dataset.layout.path_views and dataset.has_missing):
+        return dataset
+    blocks = [tuple(b._replace(beliefs=b.beliefs.copy()) for b in table.blocks) for table in dataset.tables]
+    dataset = replace(dataset, tables=tuple(replace(t, blocks=b) for t, b in zip(dataset.tables, blocks, strict=True)))
+    method = MeanField(tolerance=PATH_TOLERANCE)
+    for _ in range(MAX_ROUNDS):
+        before = [block.beliefs[: block.n_target_columns].copy() for part in blocks for block in part]
+        fill_blocks(dataset, blocks, method, field.graphs, field.theta, engine)
+        update_neighbor_sums(dataset, blocks, engine.map)
+        after = (block.beliefs[: block.n_target_columns] for part in blocks for block in part)
+        if max(np.abs(a - b).max(initial=0.0) for a, b in zip(after, before, strict=True)) <= PATH_TOLERANCE:
+            break
+    return dataset
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from sparsefield import config
 from sparsefield.data import Block, Coding, Dataset, Layout
+from sparsefield.data.layout import PATH_VIEW
 from sparsefield.data.sparse_matrix import cumulate, expand
 from sparsefield.model import Adjacency
 
@@ -137,11 +138,13 @@ def compile_problem(
 ) -> CompiledProblem:
     """Compile the problem of some blocks, given as (table, block): of all blocks when rows are linked, else of any."""
     schemas, blocks = dataset.layout.schemas, tuple(block for _, block in members)
+    paths = _used_paths(dataset.layout, graphs)
     rows = [np.arange(block.n_rows) if dataset.has_links else np.unique(block.missing_rows) for block in blocks]
     beliefs, row_starts, start = [np.empty(0, dtype=config.FLOAT)], [], 0
-    for block, wanted in zip(blocks, rows, strict=True):
-        own = block.n_own_columns
-        beliefs.append(np.ascontiguousarray(block.beliefs[:own, wanted].T).ravel())
+    for (t, block), wanted in zip(members, rows, strict=True):
+        own = block.n_own_columns + len(paths[t])
+        columns = np.append(np.arange(block.n_own_columns), paths[t])
+        beliefs.append(np.ascontiguousarray(block.beliefs[columns[:, None], wanted].T).ravel())
         row_starts.append(start + own * np.arange(len(wanted)))
         start += own * len(wanted)
     parts = [(np.empty(0, dtype=np.int64),) * 3]
@@ -191,14 +194,28 @@ def compile_problem(
     )
 
 
+def _used_paths(layout: Layout, graphs: Sequence[Adjacency]) -> list[np.ndarray]:
+    """Return the columns of paths that arcs of each table have, which follow the own columns of an entity.
+
+    Paths stay as they are while missing cells change: their numbers are expectations.
+    """
+    owners = np.split(layout.view_of_column, layout.column_starts[1:-1])
+    return [
+        np.unique(graph.arc_source[owner[graph.arc_source] == PATH_VIEW])
+        for owner, graph in zip(owners, graphs, strict=True)
+    ]
+
+
 def _arcs(layout: Layout, graphs: Sequence[Adjacency]) -> dict[str, np.ndarray]:
     """Concatenate the arcs of all tables."""
+    paths = _used_paths(layout, graphs)
     offsets, views, columns, start = [np.zeros(1, dtype=np.int64)], [], [], 0
     term_offsets, term_start = [np.zeros(1, dtype=np.int64)], 0
     for t, graph in enumerate(graphs):
         view, column = layout.column_views(t)
+        column[paths[t]] = layout.schemas[t].n_columns + np.arange(len(paths[t]))
         offsets.append(start + graph.arc_offsets[1:])
-        views.append(view[graph.arc_source])
+        views.append(np.maximum(view[graph.arc_source], -1))
         columns.append(column[graph.arc_source])
         start += len(graph.arc_source)
         term_offsets.append(term_start + graph.term_offsets[1:])

@@ -18,6 +18,10 @@ from sparsefield.model.field import Field
 from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE, PathRow
 
 
+PATHS = {"triangle": ("i, z", "z, j", "i, j"), "cycle": ("j, z", "z, i", "i, j")}
+"""The entities of the three terms of a feature over paths."""
+
+
 class Term(NamedTuple):
     """One state of one column, a bin such as "12 to 18.5", or the score of an ordinal or numeric one: no state."""
 
@@ -62,7 +66,13 @@ class Feature:
 
     @property
     def sentence(self) -> str:
-        """The feature as a sentence: which states occur together, or which columns are high or low together."""
+        """The feature as a sentence: which states occur together, or which columns are high or low together.
+
+        One over a path reads "if pair.r=1(i, z) and pair.s=1(z, j), then pair.t=1(i, j)".
+        """
+        if (ends := PATHS.get(self.template.split(" ")[0])) and len(self.terms) == 3:
+            r, s, t = (f"{term.text}({end})" for term, end in zip(self.terms, ends, strict=True))
+            return f"if {r} and {s}, then {'' if self.weight > 0 else 'rarely '}{t}"
         categories = [term.text for term in self.terms if term.state is not None]
         numbers = [term.text for term in self.terms if term.state is None]
         over = f", {self.template}" if self.over_link else ""
@@ -110,7 +120,7 @@ def name_features(field: Field, numbers: Sequence[int]) -> list[Feature]:
         if k < n_pairs:
             a, b = field.pairs[k].tolist()
             name = layout.feature_name(a, b)
-            terms, template = (Term(*name[1:4]), Term(*name[4:7])), name.template
+            terms, template = tuple(Term(*term) for term in name.terms), name.template
             columns: tuple[int, ...] = (a, b)
             weight = float(field.weights[k])
         else:

@@ -125,7 +125,7 @@ class ClampedRows(TrainingRows):
 
     def _impute_linked(self, dataset: Dataset, field: FieldWeights) -> float:
         members = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in self._members]
-        if self._compiled is None:
+        if self._compiled is None or self.layout.path_views:  # numbers of paths change
             self._compiled = compile_problem(dataset, field.graphs, members)
         else:
             blocks = [block for _, block in members]

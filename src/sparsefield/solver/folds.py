@@ -21,7 +21,7 @@ from sparsefield.data import (
 )
 from sparsefield.data.table import rebuild_table
 from sparsefield.errors import DataError
-from sparsefield.inference import ShortGibbs, infer_marginals, score_rows
+from sparsefield.inference import ShortGibbs, infer_marginals, score_rows, settle_paths
 from sparsefield.model import Field
 from sparsefield.model.field import condition_on_covariates
 from sparsefield.objectives import PseudoLikelihood
@@ -395,7 +395,8 @@ def score_row_batches(
 
 def score_cells(path: Path, *, cells: HiddenCells, engine: Engine, options: SelectionOptions) -> Scores:
     """Score a field by the mean log-probability of hidden cells given the others."""
-    marginals = infer_marginals(final_field(path, options), cells.dataset, ShortGibbs(), engine)
+    field = final_field(path, options)
+    marginals = infer_marginals(field, settle_paths(field, cells.dataset, engine), ShortGibbs(), engine)
     total, count = np.zeros(BATCHES), np.zeros(BATCHES)
     for table, beliefs, codes, hidden, batches in zip(cells.dataset.tables, marginals.values, *cells[1:], strict=True):
         v, rows = np.nonzero(hidden)

@@ -17,6 +17,9 @@ from sparsefield.solver.working_set import WorkingSet
 MAX_BELIEF_CHANGE, MAX_IMPUTATIONS = 1e-3, 30
 """Imputed values have converged when another imputation changes no belief by more; and imputations in a row at most."""
 
+MAX_PATH_COUNTS = 8
+"""Imputations of a fit with triangles or cycles, whose numbers of paths take long; cells then stay as they are."""
+
 SHARE_OF_FINAL = float(np.sqrt(EM_ROUNDS / (EM_ROUNDS + FINAL_FACTOR)))
 """The optimum of the final objective differs from the averages by the noise of both; this is the share of its own."""
 
@@ -87,11 +90,18 @@ class ClampedBeliefs(MissingCells):
     present, is_final = True, False
     error = float("nan")
 
+    def __init__(self, working_set: WorkingSet, *, on_path: bool = False) -> None:
+        super().__init__(working_set, on_path=on_path)
+        self._left = MAX_PATH_COUNTS if working_set.layout.path_views else np.inf
+
     def begin(self, theta: np.ndarray, *, warm: bool) -> None:
         if warm:
             self._impute(theta)
 
     def refresh(self) -> bool:
+        self._left -= 1
+        if self._left < 0:
+            return False
         change = self._impute(self._working_set.theta)
         self._working_set.evaluate_again()
         return change > MAX_BELIEF_CHANGE

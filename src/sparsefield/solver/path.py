@@ -16,7 +16,8 @@ import numpy as np
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset, Layout, deduplicate_rows, weigh_rows
 from sparsefield.induction import InductionRule
-from sparsefield.inference import InferenceMethod
+from sparsefield.inference import InferenceMethod, MeanField
+from sparsefield.inference.method import PATH_TOLERANCE
 from sparsefield.model import Field, pad_features
 from sparsefield.objectives import EM, Objective
 from sparsefield.parameters import CHECKPOINT_NAME
@@ -76,6 +77,8 @@ class Path:
         if checkpoint is not None:
             mark = fingerprint(dataset, rule, objective, missing, options)
             self._checkpoint = CheckpointFile(make_folder(checkpoint) / CHECKPOINT_NAME, mark)
+        if dataset.layout.path_views and isinstance(missing, EM):
+            missing = MeanField(tolerance=PATH_TOLERANCE)  # numbers of paths are expected ones
         if dataset.is_sparse:
             options = replace(options, penalty="l1")  # an edge of binary variables is one pair
         problem = objective.make_problem(dataset, engine, missing)

@@ -16,7 +16,7 @@ import numpy as np
 from sparsefield.analysis.network import Network, edges_that_hold, variable_at
 from sparsefield.data import Variable
 from sparsefield.data.column_types import family_of
-from sparsefield.data.layout import COUNT_COLUMN
+from sparsefield.data.layout import COUNT_COLUMN, PATH_VIEW
 from sparsefield.errors import count
 from sparsefield.model import Field
 from sparsefield.model.feature_tables import Feature, Term, name_features
@@ -299,12 +299,14 @@ def _read_ends(sample: Dataset, feature: Feature) -> tuple[_End, _End] | None:
     """Return the two ends of a pair feature in the order of its terms.
 
     Pairs of rows are the linked ones of its template; within a table, each row with itself. None where an end has no
-    cells in the data: the number of linked rows, and latent variables.
+    cells in the data: the number of linked rows, paths, and latent variables.
     """
     layout, (a, b) = sample.layout, feature.columns
     table = int(layout.table_of_column[a])
     start = int(layout.column_starts[table])
     number = int(layout.column_views(table)[0][b - start])
+    if number == PATH_VIEW:
+        return None
     places, pairs = [(table, a - start), (table, b - start)], [None, None]
     if number >= 0:
         view = layout.neighbor_views[number]

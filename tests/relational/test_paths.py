@@ -1,0 +1,211 @@
+"""Triangles and cycles over links, against loops over all entities and the potential of all cells together."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import polars as pl
+import pytest
+
+from sparsefield import MeanField, Relational, RelationalField, load
+from sparsefield.compute import Threads
+from sparsefield.data import compile_table, learn_schema, resolve_templates
+from sparsefield.data.dataset import Dataset
+from sparsefield.data.layout import Layout
+from sparsefield.errors import DataError
+from sparsefield.estimators.relational_field import _ends, _pairs
+from sparsefield.induction import CFI, Grafting, all_pairs
+from sparsefield.inference import infer
+from sparsefield.model import Field
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator
+from sparsefield.objectives.objective import PairQuery
+
+TRIANGLE, CYCLE = "triangle subject object", "cycle subject object"
+NAMES = ("likes", "pays", "size")
+N_ENTITIES = 5
+
+
+def pairs_of(seed: int, *, missing: float = 0.0, share: float = 0.8) -> Relational:
+    """Some ordered pairs of five entities, also with themselves, with two binary columns and one of three states."""
+    rng = np.random.default_rng(seed)
+    keys = [f"e{k}" for k in range(N_ENTITIES)]
+    ends = [(a, b) for a in keys for b in keys if rng.random() < share]
+    table = pl.DataFrame(ends, schema=["subject", "object"], orient="row")
+    for name, states in zip(NAMES, ((0, 1), (0, 1), ("l", "m", "s")), strict=True):
+        values = [states[rng.integers(len(states))] if rng.random() >= missing else None for _ in ends]
+        table = table.with_columns(pl.Series(name, values))
+    links = {end: ("pair", end, "entity") for end in ("subject", "object")}
+    return Relational({"entity": pl.DataFrame({"id": keys}), "pair": table}, keys={"entity": "id"}, links=links)
+
+
+def compiled(data: Relational, templates: list[str]) -> Dataset:
+    resolved, names = resolve_templates(data, templates), tuple(data.tables)
+    schemas = tuple(learn_schema(data.select_variables(name), symmetric=True) for name in names)
+    layout = Layout(names, schemas, resolved, tuple(_ends(data, names, template) for template in resolved))
+    tables = [
+        compile_table(data.select_variables(name), schema, width=int(width))
+        for name, schema, width in zip(names, schemas, layout.widths, strict=True)
+    ]
+    return Dataset.linked(layout, tables, _pairs(data, resolved))
+
+
+def cells_of(dataset: Dataset, data: Relational) -> dict[tuple[int, str, str], float]:
+    """{(column, subject, object): belief} of all states of pairs."""
+    table = data.tables["pair"]
+    beliefs = np.concatenate([block.beliefs for block in dataset.tables[1].blocks], axis=1)
+    ends = list(zip(table["subject"], table["object"], strict=True))
+    columns = range(dataset.layout.schemas[1].n_target_columns)
+    return {(c, *end): float(beliefs[c, row]) for row, end in enumerate(ends) for c in columns}
+
+
+def potential(field: Field, cells: dict[tuple[int, str, str], float]) -> float:
+    """The sum of weights x products of cells over all triples of different entities, and over pairs of one row."""
+    layout, entities = field.layout, sorted({key[1] for key in cells} | {key[2] for key in cells})
+    start, total = int(layout.column_starts[1]), 0.0
+    for state, bias in enumerate(field.biases):
+        total += bias * sum(value for (c, _, _), value in cells.items() if c == state)
+    for (a, b), weight in zip(field.pairs.tolist(), field.weights, strict=True):
+        views = [view for view in layout.path_views if view.side == 0 and view.start <= b - start < view.stop]
+        if not views:
+            total += weight * sum(v * cells[b - start, i, j] for (c, i, j), v in cells.items() if c == a - start)
+            continue
+        (view,) = views
+        r, s = divmod(b - start - view.start, len(view.columns))
+        t, r, s = a - start, int(view.columns[r]), int(view.columns[s])
+        found = []
+        for i, j, z in permutations(entities, 3):
+            path = ((r, j, z), (s, z, i)) if view.cyclic else ((r, i, z), (s, z, j))
+            found.append(np.prod([cells.get(key, 0.0) for key in (*path, (t, i, j))]))
+        total += weight * sum(found) / (3.0 if view.cyclic and t == r == s else 1.0)
+    return total
+
+
+def field_over(layout: Layout, seed: int) -> Field:
+    rng, every = np.random.default_rng(seed), all_pairs(layout)
+    chosen = every[np.sort(rng.choice(len(every), 40, replace=False))]
+    chosen = chosen[np.argsort(layout.keys(chosen))]
+    biases = rng.normal(size=layout.n_target_columns)
+    return Field(layout, biases, chosen, 0.5 * rng.normal(size=len(chosen)))
+
+
+@pytest.mark.parametrize("templates", [[TRIANGLE], [CYCLE], ["within pair", CYCLE, TRIANGLE]])
+def test_a_conditional_is_a_ratio_of_potentials_of_all_cells(templates) -> None:
+    data = pairs_of(1)
+    dataset = compiled(data, templates)
+    field, cells = field_over(dataset.layout, 2), cells_of(dataset, data)
+    with Threads(1) as engine:
+        found = infer(field, dataset, MeanField(), engine).conditionals[1]
+    schema, table = dataset.layout.schemas[1], data.tables["pair"]
+    for row, (i, j) in enumerate(zip(table["subject"], table["object"], strict=True)):
+        for v in range(len(schema.targets)):
+            columns = range(schema.target_offsets[v], schema.target_offsets[v + 1])
+            logs = []
+            for code in range(schema.coding.state_offsets[v + 1] - schema.coding.state_offsets[v]):
+                values = dict(zip(columns, schema.targets[v].coded[code], strict=True))
+                logs.append(potential(field, cells | {(c, i, j): value for c, value in values.items()}))
+            wanted = np.exp(logs - np.logaddexp.reduce(logs))
+            got = found[schema.coding.state_offsets[v] : schema.coding.state_offsets[v + 1], row]
+            assert got == pytest.approx(wanted, abs=1e-10), (row, v)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_the_gradient_of_every_candidate_is_the_slope_of_the_loss(missing) -> None:
+    dataset = compiled(pairs_of(3, missing=missing), ["within pair", CYCLE, TRIANGLE])
+    layout = dataset.layout
+    every = all_pairs(layout)
+    assert len(every) == len(np.unique(layout.keys(every))) == layout.n_candidate_pairs
+    known = field_over(layout, 4)
+    with Threads(1) as engine:
+        evaluator = DenseEvaluator(dataset, OBJECTIVES["pl"](), engine, MeanField())
+        graphs = evaluator.compile(layout.arcs(every))
+        theta = np.zeros(layout.n_target_columns + len(every))
+        theta[: layout.n_target_columns] = known.biases
+        theta[layout.n_target_columns + np.flatnonzero(np.isin(layout.keys(every), layout.keys(known.pairs)))] = 0.3
+        _, gradient = evaluator.evaluate(graphs, theta)
+        scored = [
+            rule.score_dense(evaluator.gradient_factors(), PairQuery(1e-9, np.empty(0, dtype=np.int64)))
+            for rule in (Grafting(), CFI(threshold=0.0))
+        ]
+        rng = np.random.default_rng(0)
+        for _ in range(5):
+            direction = rng.normal(size=len(theta))
+            losses = [evaluator.evaluate(graphs, theta + step * direction)[0] for step in (1e-5, -1e-5)]
+            assert gradient @ direction == pytest.approx((losses[0] - losses[1]) / 2e-5, rel=1e-6)
+    by_key = dict(zip(layout.keys(every).tolist(), gradient[layout.n_target_columns :], strict=True))
+    for proposals in scored:
+        over = np.flatnonzero(layout.view_of_column[proposals.features[:, 1]] == -2)
+        assert len(over) > 100
+        for key, value in zip(layout.keys(proposals.features[over]).tolist(), proposals.gradient[over], strict=True):
+            assert value == pytest.approx(by_key[key], abs=1e-9)
+
+
+def test_no_cell_is_part_of_a_path_of_its_own_row_nor_its_reverse() -> None:
+    data = pairs_of(5, share=1.0)
+    dataset = compiled(data, [TRIANGLE, CYCLE])
+    views, n = dataset.layout.path_views, dataset.layout.schemas[1].n_columns
+    table = data.tables["pair"]
+    ends = list(zip(table["subject"], table["object"], strict=True))
+    before = np.concatenate([block.beliefs for block in dataset.tables[1].blocks], axis=1)
+    for row, (i, j) in enumerate(ends[:8]):
+        changed = table.with_columns(
+            likes=pl.when((pl.col("subject") == i) & (pl.col("object") == j)).then(1 - pl.col("likes")).otherwise("likes")
+        )
+        after = compiled(data.with_tables({"pair": changed}), [TRIANGLE, CYCLE])
+        beliefs = np.concatenate([block.beliefs for block in after.tables[1].blocks], axis=1)
+        same = [row, ends.index((j, i))]
+        assert (beliefs[n:, same] == before[n:, same]).all()
+        assert i == j or (beliefs[n:] != before[n:]).any()
+    assert [view.side for view in views] == [0, 1, 2, 0]
+
+
+def planted(seed: int, n: int = 24, *, hidden: float = 0.0) -> tuple[Relational, np.ndarray]:
+    """Pairs in which "uncle" is "brother of parent", and brothers are symmetric; and a mask of hidden uncles."""
+    rng = np.random.default_rng(seed)
+    parent, brother = rng.random((n, n)) < 0.08, rng.random((n, n)) < 0.06
+    brother |= brother.T
+    uncle = (parent.astype(int) @ brother.astype(int)) > 0
+    uncle ^= rng.random((n, n)) < 0.01
+    i, j = (part.ravel() for part in np.indices((n, n)))
+    columns = {name: part.ravel().astype(int) for name, part in zip(("parent", "brother", "uncle"), (parent, brother, uncle), strict=True)}
+    mask = rng.random(n * n) < hidden
+    pairs = pl.DataFrame({"subject": i, "object": j, **columns}).with_columns(
+        uncle=pl.when(pl.Series(~mask)).then("uncle")
+    )
+    links = {end: ("pair", end, "person") for end in ("subject", "object")}
+    people = pl.DataFrame({"id": range(n)})
+    return Relational({"person": people, "pair": pairs}, keys={"person": "id"}, links=links), mask
+
+
+def test_a_planted_composition_is_found_and_predicts_hidden_cells(tmp_path) -> None:
+    data, hidden = planted(0, hidden=0.2)
+    truth = planted(0)[0].tables["pair"]["uncle"].to_numpy()
+    field = RelationalField(l1=2.0, templates=["within pair", TRIANGLE]).fit(data)
+    assert field.converged_
+    first = field.features_.row(0, named=True)
+    assert first["template"] == TRIANGLE
+    assert sorted(first[f"variable_{k}"] for k in "abc") == ["brother", "parent", "uncle"]
+    filled = field.transform(data).tables["pair"]["uncle"].to_numpy()
+    assert (filled[hidden] == truth[hidden]).mean() > 0.97
+    field.save(tmp_path / "field.safetensors")
+    again = load(tmp_path / "field.safetensors")
+    answers = [f.infer(data)["pair"].state_probabilities("uncle") for f in (field, again)]
+    assert (answers[0] == answers[1]).all()
+
+
+def test_fits_have_the_same_bits_for_any_number_of_threads() -> None:
+    data = planted(1, hidden=0.1)[0]
+    fits = [RelationalField(l1=2.0, templates=["within pair", TRIANGLE, CYCLE], n_jobs=n).fit(data) for n in (1, 3)]
+    assert (fits[0].field_.theta == fits[1].field_.theta).all()
+    assert (fits[0].field_.pairs == fits[1].field_.pairs).all()
+
+
+def test_options_that_triangles_do_not_have_are_refused() -> None:
+    data = planted(2)[0]
+    for options, words in (({"objective": "cd"}, "objective='pl'"), ({"penalty": "group"}, "penalty='l1'")):
+        with pytest.raises(DataError, match=words):
+            RelationalField(l1=2.0, templates=[TRIANGLE], missing="mean-field", **options).fit(data)
+    with pytest.raises(DataError, match="no further options"):
+        RelationalField(templates=[{"kind": "triangle", "names": ["subject", "object"], "symmetric": True}]).fit(data)
+    with pytest.raises(DataError, match="no log-likelihood"):
+        RelationalField(l1=2.0, templates=[TRIANGLE]).fit(data).log_likelihood(data)
