@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from sparsefield import MeanField, Relational, RelationalField, load
+from sparsefield.analysis.network import Network
 from sparsefield.compute import Threads
 from sparsefield.data import compile_table, learn_schema, resolve_templates
 from sparsefield.data.dataset import Dataset
@@ -18,6 +19,7 @@ from sparsefield.estimators.relational_field import _ends, _pairs
 from sparsefield.induction import CFI, Grafting, all_pairs
 from sparsefield.inference import infer
 from sparsefield.model import Field
+from sparsefield.model.feature_tables import list_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 from sparsefield.objectives.objective import PairQuery
 
@@ -148,9 +150,7 @@ def test_no_cell_is_part_of_a_path_of_its_own_row_nor_its_reverse() -> None:
     ends = list(zip(table["subject"], table["object"], strict=True))
     before = np.concatenate([block.beliefs for block in dataset.tables[1].blocks], axis=1)
     for row, (i, j) in enumerate(ends[:8]):
-        changed = table.with_columns(
-            likes=pl.when((pl.col("subject") == i) & (pl.col("object") == j)).then(1 - pl.col("likes")).otherwise("likes")
-        )
+        changed = table.with_columns(likes=pl.when(subject=i, object=j).then(1 - pl.col("likes")).otherwise("likes"))
         after = compiled(data.with_tables({"pair": changed}), [TRIANGLE, CYCLE])
         beliefs = np.concatenate([block.beliefs for block in after.tables[1].blocks], axis=1)
         same = [row, ends.index((j, i))]
@@ -167,7 +167,7 @@ def planted(seed: int, n: int = 24, *, hidden: float = 0.0) -> tuple[Relational,
     uncle = (parent.astype(int) @ brother.astype(int)) > 0
     uncle ^= rng.random((n, n)) < 0.01
     i, j = (part.ravel() for part in np.indices((n, n)))
-    columns = {name: part.ravel().astype(int) for name, part in zip(("parent", "brother", "uncle"), (parent, brother, uncle), strict=True)}
+    columns = {"parent": parent.ravel() * 1, "brother": brother.ravel() * 1, "uncle": uncle.ravel() * 1}
     mask = rng.random(n * n) < hidden
     pairs = pl.DataFrame({"subject": i, "object": j, **columns}).with_columns(
         uncle=pl.when(pl.Series(~mask)).then("uncle")
@@ -209,3 +209,17 @@ def test_options_that_triangles_do_not_have_are_refused() -> None:
         RelationalField(templates=[{"kind": "triangle", "names": ["subject", "object"], "symmetric": True}]).fit(data)
     with pytest.raises(DataError, match="no log-likelihood"):
         RelationalField(l1=2.0, templates=[TRIANGLE]).fit(data).log_likelihood(data)
+
+
+def test_features_over_paths_have_three_terms_in_tables_sentences_and_networks() -> None:
+    field = RelationalField(l1=2.0, templates=["within pair", TRIANGLE, CYCLE]).fit(planted(0)[0])
+    over = [feature for feature in list_features(field.field_) if feature.template == TRIANGLE]
+    assert over[0].sentence.startswith("if pair.")
+    assert over[0].sentence.endswith("(i, j)")
+    table = field.features_.filter(pl.col("template") == TRIANGLE)
+    assert len(table) == len(over)
+    assert not table["variable_c"].has_nulls()
+    assert sorted(over[0].name.split(": ")[1].split(" & ")) == ["pair.brother=1", "pair.parent=1", "pair.uncle=1"]
+    network = Network(field.field_)
+    assert {network.template(k) for k in range(len(network.ends))} >= {TRIANGLE}
+    assert set(field.edges_["template"]) == {network.template(k) for k in range(len(network.ends))}

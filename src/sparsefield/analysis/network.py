@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sparsefield.data.coding import ColumnClass
-from sparsefield.data.layout import COUNT_COLUMN, NEIGHBOR_COUNT
+from sparsefield.data.layout import COUNT_COLUMN, NEIGHBOR_COUNT, PATH_VIEW
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.model import Field
 from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE
@@ -246,8 +246,10 @@ class Network:
         directions = [column_directions(schema) for schema in layout.schemas]
         for table in range(len(layout.tables)):
             views, columns = layout.column_views(table)
-            nodes, direction = np.empty(len(views), dtype=np.int64), np.ones((len(views), 4))
+            nodes, direction = np.zeros(len(views), dtype=np.int64), np.ones((len(views), 4))
             for k in np.unique(views):
+                if k == PATH_VIEW:
+                    continue
                 source = table if k < 0 else layout.neighbor_views[k].source_table
                 is_count = columns == COUNT_COLUMN
                 own = (views == k) & ~is_count
@@ -263,7 +265,7 @@ class Network:
         """Return the feature, template and two ends of each pair of columns that a feature has.
 
         Products of the covariances and the standard deviations of its columns follow: see `edge_signs`; and the
-        product of their slopes. Further columns of a conjunction count with their means.
+        product of their slopes. Further columns of a conjunction, or of a triangle, count with their means.
         """
         field, layout = self.field, self.field.layout
         node, view, direction = self._index_columns()
@@ -271,7 +273,7 @@ class Network:
         self._templates = [layout.within_label(table) if self.linked else "" for table in layout.tables]
         self._templates += [template.label for template in layout.templates]
         one, two = field.pairs.T
-        over = view[two]
+        over = np.maximum(view[two], -1)
         views = [(len(layout.tables) + v.template, v.forward) for v in layout.neighbor_views] or [(0, True)]
         template_of_view, forward = map(np.array, zip(*views, strict=True))
         template = np.where(over >= 0, template_of_view[over], layout.table_of_column[one])
@@ -279,14 +281,20 @@ class Network:
         backward = (over >= 0) & ~forward[over]
         a, b = np.where(backward, node[two], node[one]), np.where(backward, node[one], node[two])
         products = covariance[one] * covariance[two], spread[one] * spread[two], slope[one] * slope[two]
-        parts = [(np.arange(len(field.pairs)), template, a, b, *products)]
-        for first, second in combinations(range(field.conjunctions.shape[1]), 2):
-            used = np.flatnonzero(field.conjunctions[:, second] >= 0)
-            left, right = field.conjunctions[used, first], field.conjunctions[used, second]
-            others = np.delete(field.conjunctions[used], [first, second], axis=1)
-            rest = np.where(others < 0, 1.0, mean[others]).prod(axis=1)
-            products = covariance[left] * covariance[right] * rest, spread[left] * spread[right], np.zeros(len(used))
-            parts.append((len(field.pairs) + used, layout.table_of_column[left], node[left], node[right], *products))
+        of_paths, states, templates = layout.path_terms(field.pairs)
+        columns = np.arange(len(field.pairs)), template, a, b, *products
+        parts = [tuple(np.delete(column, of_paths) for column in columns)]
+        conjunctions, tables = field.conjunctions, layout.table_of_column[field.conjunctions[:, 0]]
+        higher = [(of_paths, states, len(layout.tables) + templates)]
+        higher.append((len(field.pairs) + np.arange(len(conjunctions)), conjunctions, tables))
+        for feature, members, template in higher:
+            for first, second in combinations(range(members.shape[1]), 2):
+                used = np.flatnonzero(members[:, second] >= 0)
+                left, right = members[used, first], members[used, second]
+                others = np.delete(members[used], [first, second], axis=1)
+                rest = np.where(others < 0, 1.0, mean[others]).prod(axis=1)
+                products = covariance[left] * covariance[right] * rest, spread[left] * spread[right]
+                parts.append((feature[used], template[used], node[left], node[right], *products, np.zeros(len(used))))
         return tuple(np.concatenate([part[k] for part in parts]) for k in range(7))
 
     def _index_edges(self) -> None:

@@ -138,8 +138,19 @@ class FeatureName(NamedTuple):
     """The names of a pair feature, or of one over paths."""
 
     template: str
-    terms: tuple[tuple[str, str, Label | None], ...]
-    """Table, variable and state of each column."""
+    table_a: str
+    variable_a: str
+    state_a: Label | None
+    table_b: str
+    variable_b: str
+    state_b: Label | None
+    last: tuple[tuple[str, str, Label | None], ...] = ()
+    """Table, variable and state of the third cell of a triangle or cycle."""
+
+    @property
+    def terms(self) -> tuple[tuple[str, str, Label | None], ...]:
+        """Table, variable and state of each column."""
+        return self[1:4], self[4:7], *self.last
 
 
 @dataclass(frozen=True)
@@ -379,6 +390,17 @@ class Layout:
             t, r, s = t[first], r[first], s[first]
         return np.column_stack([start + view.columns[t], start + view.start + r * k + s])
 
+    def path_terms(self, pairs: Array) -> tuple[Array, Array, Array]:
+        """Return which features (pairs, 2) are over paths, and their states r, s and t (features, 3) and templates."""
+        found = [(np.empty(0, dtype=np.int64), np.empty((0, 3), dtype=np.int64), np.empty(0, dtype=np.int64))]
+        for view in self.path_views:
+            start = int(self.column_starts[view.table])
+            there = np.flatnonzero((pairs[:, 1] >= start + view.start) & (pairs[:, 1] < start + view.stop))
+            t, r, s = self.path_members(view, pairs[there])
+            columns = start + view.columns[np.column_stack([r, s, t])]
+            found.append((there, columns, np.full(len(there), view.template)))
+        return tuple(np.concatenate(part) for part in zip(*found, strict=True))  # pyright: ignore[reportReturnType]
+
     def path_members(self, view: PathView, pairs: Array) -> tuple[Array, Array, Array]:
         """Return the positions of the states t, r and s of features (pairs, 2) over a path view among its columns."""
         own, path = (pairs - self.column_starts[view.table]).T
@@ -451,14 +473,12 @@ class Layout:
     def feature_name(self, a: int, b: int) -> FeatureName:
         """Return the names of a pair of column numbers."""
         here, number = self.own_column_name(a), int(self.view_of_column[b])
-        if number == PATH_VIEW:  # "r(i, z) and s(z, j), then t(i, j)" in this order
-            start, pair = int(self.column_starts[self.table_of_column[a]]), np.array([[a, b]])
-            view = next(v for v in self.path_views if v.table == self.table_of_column[a] and b < start + v.stop)
-            states = [start + int(view.columns[k]) for part in self.path_members(view, pair)[1:] for k in part]
-            terms = *map(self.own_column_name, states), here
-            return FeatureName(self.templates[view.template].label, terms)
+        if number == PATH_VIEW:
+            _, columns, template = self.path_terms(np.array([[a, b]]))
+            r, s, t = map(self.own_column_name, columns[0].tolist())
+            return FeatureName(self.templates[template[0]].label, *r, *s, (t,))
         if number < 0:
-            return FeatureName(self.within_label(here[0]), (here, self.own_column_name(b)))
+            return FeatureName(self.within_label(here[0]), *here, *self.own_column_name(b))
         view = self.neighbor_views[number]
         column = int(view.columns[b - self.column_starts[view.target_table] - view.start])
         table, schema = self.tables[view.source_table], self.schemas[view.source_table]
@@ -466,7 +486,7 @@ class Layout:
         there = table, name, state
         # Names follow the direction of the template: "across subject" names the relation first, then the nation.
         left, right = (here, there) if view.forward else (there, here)
-        return FeatureName(self.templates[view.template].label, (left, right))
+        return FeatureName(self.templates[view.template].label, *left, *right)
 
     @staticmethod
     def within_label(table: str) -> str:

@@ -3,7 +3,7 @@
 A feature of a *triangle* is the product of three cells of one table, r(i, z), s(z, j) and t(i, j), of three different
 entities, with one weight for all of them. The conditional of each cell then depends on the number of paths of the other
 two: of t(i, j) on that of r(i, z) s(z, j), of r(i, z) on that of t(i, j) s(z, j), and of s(z, j) on that of
-r(i, z) t(i, j). These are three *path views*. A *cycle* r(j, z), s(z, i), t(i, j) is the same from each of its cells and
+r(i, z) t(i, j). These are three *path views*. A *cycle* r(j, z), s(z, i), t(i, j) is alike from each of its cells and
 has one view. As the three entities differ, no cell is part of a path of its own row, nor is that of its reverse.
 """
 

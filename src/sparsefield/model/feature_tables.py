@@ -17,7 +17,6 @@ from sparsefield.data.schema import Label
 from sparsefield.model.field import Field
 from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE, PathRow
 
-
 PATHS = {"triangle": ("i, z", "z, j", "i, j"), "cycle": ("j, z", "z, i", "i, j")}
 """The entities of the three terms of a feature over paths."""
 
