@@ -58,10 +58,14 @@ def test_latent_variables_are_summed_out_too(seed, latent) -> None:
     check(latent_field(seed, latent=latent, rows=8, missing=0.4), 1e-7)
 
 
-@pytest.mark.parametrize("triples", [0, 5], ids=["pairs", "conjunctions"])
-def test_rows_with_many_completions_are_predicted_within_the_error_of_draws(triples) -> None:
-    """Up to 3^7 completions, of which 128 are drawn."""
-    small = small_field(1, states=(3,) * 7, structure="all", size=0.4, rows=8, missing=0.85, triples=triples)
+@pytest.mark.parametrize(
+    "options",
+    [{"states": (4,) * 8, "missing": 0.9}, {"states": (3,) * 7, "missing": 0.85, "triples": 5}],
+    ids=["pairs", "conjunctions"],
+)
+def test_rows_with_many_completions_are_predicted_within_the_error_of_draws(options) -> None:
+    """Up to 4^7 completions of pairs, of which a part is drawn, and 3^7 with conjunctions, of which 128 are drawn."""
+    small = small_field(1, **{"structure": "all", "size": 0.4, "rows": 8, **options})
     assert ((small.block.codes < 0).sum(axis=0) >= 6).any()
     check(small, 0.05)
 

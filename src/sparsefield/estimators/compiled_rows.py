@@ -118,7 +118,7 @@ def pseudo_log_likelihood(estimator: FieldEstimator, dataset: Dataset) -> float:
     field = estimator.field_
     with threads_for(estimator, dataset) as engine:
         if dataset.is_dense:
-            observed = predict_observed(field, dataset, engine, thorough=True)
+            observed = predict_observed(field, dataset, engine)
         else:
             evaluator = PseudoLikelihood().make_problem(dataset, engine)
             return -evaluator.evaluate(evaluator.compile(field.layout.arcs(field.pairs)), field.theta)[0]

@@ -27,7 +27,7 @@ MAX_ENUMERATED = 4096
 MAX_ENUMERATED_IF_UNSURE = 65536
 """The same for components on which the first Gibbs chains disagree: longer chains would take more time."""
 
-MAX_SHAPES = 200
+MAX_SHAPES = 20
 """Shapes of larger components that are solved by elimination, the most frequent ones: each needs a plan of its own."""
 
 FEW, WIDER, MAX_ENTRIES = 16, 256, 2**22
@@ -92,32 +92,24 @@ class AutomaticInference(InferenceMethod):
 
 
 def infer_rows(
-    dataset: Dataset,
-    member: tuple[int, Block],
-    graphs: Sequence[Adjacency],
-    theta: np.ndarray,
-    max_cells: int,
-    *,
-    sample: bool,
+    dataset: Dataset, member: tuple[int, Block], graphs: Sequence[Adjacency], theta: np.ndarray, max_cells: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the probabilities (states, rows) of a block, and which of its rows have them.
 
-    These are the rows that enumeration solves, or elimination with tables of ``max_cells`` entries; all rows if others
-    may be sampled.
+    With ``max_cells`` these are the rows that enumeration solves, or elimination with tables of so many entries.
     """
     compiled = compile_problem(dataset, graphs, [member])
     graph = build_factors(compiled.problem, theta)
     components = _Components(graph)
-    components.solve_exactly(max_cells)
-    if sample:
-        components.run_first_chains()
-    else:
-        components.enumerate_unsure()
-    compiled.problem.probabilities[:] = components.beliefs
+    components.solve_exactly(max_cells or AutomaticInference.max_cells)
     solved = np.ones(member[1].n_rows, dtype=bool)
-    if not sample:
+    if max_cells:
         unsure = np.isin(np.arange(graph.n_components), components.unsure)
         solved[compiled.missing_cells[2][graph.cells_of(unsure)]] = False
+    else:
+        components.enumerate_unsure()
+        components.run_first_chains()
+    compiled.problem.probabilities[:] = components.beliefs
     return compiled.state_probabilities()[0], solved
 
 

@@ -3,10 +3,10 @@
 For completions M drawn from p(M | observed cells), p(state | others) is proportional to the mean of
 p(state | others, M) / p(observed state | others, M). So one set of completions of a row serves all of its observed
 cells. The mean is a product over the connected components of missing cells, which are independent of each other given
-the observed cells. A component with few joint states is summed out exactly, another one is drawn.
+the observed cells. A component with few joint states is summed out exactly. Of another one the cells that matter most
+are summed out and the others are drawn; in fields with conjunctions all are drawn.
 
-If a drawn component has much influence on an observed cell, completions that fit another state of it are rarely among
-the draws. Such a cell is hidden, and inferred like a missing one, if that is cheap or asked for.
+With exact inference, cells that depend on a drawn component are hidden, and inferred like missing ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Block, Coding, Dataset, Schema
 from sparsefield.data.dataset import hash_rows
 from sparsefield.data.table import cut_into_blocks
-from sparsefield.inference.automatic import AutomaticInference, infer_rows
+from sparsefield.inference.automatic import infer_rows
 from sparsefield.inference.completions import (
     FieldWeights,
     draw_completions,
@@ -45,9 +45,8 @@ MAX_ENUMERATED = 256
 DRAWS, SWEEPS = 4, 3
 """How often that many completions are drawn, and Gibbs sweeps between two draws."""
 
-MAX_INFLUENCE = 2.0
-"""Largest sum of the weights between an observed cell and drawn components at which the cell is not hidden: ratios of
-binary columns then differ by a factor of e^2 at most."""
+SUMS = kernels.SumOptions(most=2**13, inner=2**6, burn_in=16, draws=128, max_variance=1.0)
+"""Sums over completions in fields of pairs: those that are enumerated take as long as those that are drawn."""
 
 CHUNK_CELLS = 4_000_000
 """Beliefs that are held at a time."""
@@ -108,21 +107,17 @@ def infer_marginals(field: Field, dataset: Dataset, inference: InferenceMethod, 
     return filled._replace(values=tuple(np.concatenate([next(parts) for _ in part], axis=1) for part in blocks))
 
 
-def predict_observed(
-    field: Field, dataset: Dataset, engine: Engine, *, thorough: bool = False, max_cells: int = 0
-) -> Conditionals:
+def predict_observed(field: Field, dataset: Dataset, engine: Engine, *, max_cells: int = 0) -> Conditionals:
     """Predict every observed cell from all other observed ones.
 
-    A cell that depends strongly on many missing ones is inferred by itself where that is cheap or if ``thorough``, and
-    otherwise estimated by draws, which may be inexact. With ``max_cells``, every cell that depends on many missing ones
-    is inferred by itself where elimination needs no larger table.
+    Cells that depend on many missing ones are estimated by draws; with ``max_cells``, each of them is inferred by
+    itself where elimination needs no larger table.
     """
     weights, members = FieldWeights.of(field), list(dataset.blocks())
     if dataset.has_links and dataset.has_missing:
         parts = predict_linked(weights, dataset, engine)
     else:
-        hiding = dataset, thorough, max_cells
-        parts = engine.map(lambda member: predict_block(weights, *member, *hiding), members)
+        parts = engine.map(lambda member: predict_block(weights, *member, dataset, max_cells), members)
     log_likelihood = 0.0
     for (t, block), probabilities in zip(members, parts, strict=True):
         logs = log_probabilities(weights.layout.schemas[t].coding, block.codes, probabilities)
@@ -190,14 +185,13 @@ def predict_block(
     table: int,
     block: Block,
     dataset: Dataset | None = None,
-    thorough: bool = False,
     max_cells: int = 0,
 ) -> np.ndarray:
     """Return the probabilities (states, rows) of the observed cells of a block without links, each given the others.
 
-    Cells that depend strongly on drawn components are inferred one by one, where the dataset of the block is given and
-    where that is exact, or if ``thorough``; with ``max_cells`` those that depend on them at all. Probabilities of
-    latent variables are right in rows without other missing cells. The result of a row depends on no other row.
+    With ``max_cells`` cells that depend on drawn components are inferred one by one, where that is exact; this needs
+    the dataset of the block. Probabilities of latent variables are right in rows without other missing cells. The
+    result of a row depends on no other row.
     """
     block = block._replace(beliefs=block.beliefs.copy())
     incomplete = _incomplete_rows(field.layout.schemas[table], block)
@@ -210,7 +204,7 @@ def predict_block(
     for start in range(0, len(incomplete), per_chunk):
         rows = incomplete[start : start + per_chunk]
         part = rows_of_block(block, rows)
-        probabilities[:, rows] = _predict_rows(field, table, part, dataset, thorough, max_cells)
+        probabilities[:, rows] = _predict_rows(field, table, part, dataset, max_cells)
     return probabilities
 
 
@@ -257,32 +251,69 @@ def _softmax(logits: np.ndarray, coding: Coding) -> np.ndarray:
     return weights / np.repeat(np.add.reduceat(weights, starts), sizes, axis=0)
 
 
-def _predict_rows(
-    field: FieldWeights, table: int, block: Block, dataset: Dataset | None, thorough: bool, max_cells: int
-) -> np.ndarray:
+def _predict_rows(field: FieldWeights, table: int, block: Block, dataset: Dataset | None, max_cells: int) -> np.ndarray:
     """Return the probabilities of the observed cells of incomplete rows."""
+    schema, graph = field.layout.schemas[table], field.graphs[table]
+    depends, drawn = _dependences(field, table), np.zeros(block.codes.shape, dtype=bool)
+    unsure = np.zeros(block.codes.shape, dtype=bool)
+    labels = _label_components(block.codes < 0, depends)
+    if len(graph.term_feature):
+        logits = _sum_by_rows(field, table, block, labels, drawn)
+    else:
+        missing = block.codes < 0
+        apart = _make_block(schema, np.maximum(block.codes, 0), block.covariates, missing)
+        alone = np.zeros((int(schema.coding.state_offsets[-1]), block.n_rows))
+        predict_states(apart, graph, field.theta, 0, len(missing), alone)
+        logits = np.log(np.maximum(alone, np.finfo(float).tiny))
+        keys = hash_rows(block.codes, block.covariates)
+        couplings, sums = _couplings(field, table), np.zeros_like(logits)
+        kernels.sum_completions(
+            block.codes, labels, logits, schema.coding.state_offsets, couplings, keys, SUMS, sums, drawn, unsure
+        )
+        logits += sums
+    probabilities, hidden = _softmax(logits, schema.coding), unsure
+    if max_cells:
+        hidden = (depends @ drawn > 0.0) & (block.codes >= 0)
+    if dataset is not None and hidden.any():
+        _infer_hidden(field, table, block, dataset, hidden, labels, depends.toarray(), max_cells, probabilities)
+    return probabilities
+
+
+def _couplings(field: FieldWeights, table: int) -> kernels.Couplings:
+    """Return what pairs of states of a field without conjunctions add to the log-potential."""
+    graph, coding, n = field.graphs[table], field.layout.schemas[table].coding, len(field.graphs[table].target_offsets)
+    counts, first = np.diff(coding.state_offsets), np.asarray(graph.target_offsets[:-1])
+    owner, columns = np.repeat(np.arange(n - 1), counts), int(graph.target_offsets[-1])
+    state, k = np.flatnonzero(coding.indicator >= 0), np.nonzero(np.arange(2) < coding.n_scores[owner][:, None])
+    rows, values = np.concatenate([state, k[0]]), np.concatenate([np.ones(len(state)), coding.scores[k]])
+    place = np.concatenate([first[owner[state]] + coding.indicator[state], first[owner[k[0]]] + k[1]])
+    states = sp.csr_array((values, (rows, place)), shape=(len(owner), columns))
+    inside = graph.arc_source < columns
+    target = np.repeat(np.arange(columns), np.diff(graph.arc_offsets))[inside]
+    weights = sp.csr_array(
+        (field.theta[graph.arc_feature[inside]], (target, graph.arc_source[inside])), shape=(columns,) * 2
+    )
+    pairs = sp.csr_array(states @ weights @ states.T)
+    return kernels.Couplings(pairs.indptr.astype(np.int64), pairs.indices.astype(np.int64), pairs.data, owner)
+
+
+def _sum_by_rows(field: FieldWeights, table: int, block: Block, labels: np.ndarray, drawn: np.ndarray) -> np.ndarray:
+    """Return logits (states, rows) of observed cells by completed rows; set which cells (targets, rows) are drawn."""
     schema, every_row = field.layout.schemas[table], np.arange(block.n_rows)
-    influence = _influences(field, table)
-    labels = _label_components(block.codes < 0, influence)
     base = _RatioSums(field, table, block.codes)
     base.add(_with_missing(schema, block, every_row, labels < -1)[0], every_row, np.ones(block.n_rows))
     without = base.logarithms()
-    ratios, drawn = without.copy(), np.zeros(block.codes.shape, dtype=bool)
+    ratios = without.copy()
     for component in range(labels.max() + 1):
         rows = np.flatnonzero((labels == component).any(axis=0))
         members, sums = labels[:, rows] == component, _RatioSums(field, table, block.codes[:, rows])
         part, left_out = _with_missing(schema, block, rows, members)
         drawn[:, rows] |= members & _add_completions(sums, field, table, part, left_out)
         ratios[:, rows] += sums.logarithms() - without[:, rows]
-    probabilities = _softmax(ratios, schema.coding)
-    hidden = (influence @ drawn > (0.0 if max_cells else MAX_INFLUENCE)) & (block.codes >= 0)
-    if dataset is not None and hidden.any():
-        depends, largest = influence.toarray() > 0.0, max_cells or AutomaticInference.max_cells
-        _infer_hidden(field, table, block, dataset, hidden, labels, depends, thorough, largest, probabilities)
-    return probabilities
+    return ratios
 
 
-def _label_components(missing: np.ndarray, influence: sp.csr_array) -> np.ndarray:
+def _label_components(missing: np.ndarray, depends: sp.csr_array) -> np.ndarray:
     """Return the number of the connected component of each missing cell (targets, rows) of a row, and -1 elsewhere.
 
     Latent variables are missing in every row, so that cells that depend on the same one are connected.
@@ -290,7 +321,7 @@ def _label_components(missing: np.ndarray, influence: sp.csr_array) -> np.ndarra
     row, variable = np.nonzero(missing.T)
     number = np.full(missing.shape, -1)
     number[variable, row] = np.arange(len(row))
-    one, other = (number[ends] for ends in influence.nonzero())
+    one, other = (number[ends] for ends in depends.nonzero())
     linked = (one >= 0) & (other >= 0)
     links = one[linked], other[linked]
     graph = sp.coo_array((np.ones(len(links[0]), dtype=np.int8), links), shape=(len(row), len(row)))
@@ -300,8 +331,8 @@ def _label_components(missing: np.ndarray, influence: sp.csr_array) -> np.ndarra
     return labels
 
 
-def _influences(field: FieldWeights, table: int) -> sp.csr_array:
-    """Return the largest absolute weight between each pair of targets, (targets, targets); 0 for independent ones."""
+def _dependences(field: FieldWeights, table: int) -> sp.csr_array:
+    """Return which targets share a feature with a weight: a positive number for each such pair, (targets, targets)."""
     graph, schema = field.graphs[table], field.layout.schemas[table]
     n, states = len(schema.targets), schema.n_target_columns
     of_state = np.repeat(np.arange(n), np.diff(schema.target_offsets))
@@ -313,11 +344,7 @@ def _influences(field: FieldWeights, table: int) -> sp.csr_array:
         weight.append(field.theta[graph.term_feature])
     to, at, size = np.concatenate(target), np.concatenate(source), np.abs(np.concatenate(weight))
     between = (at >= 0) & (at < states) & (size > 0.0)
-    to, at, size = to[between], of_state[at[between]], size[between]
-    order = np.lexsort((size, at, to))
-    last = np.append((np.diff(to[order]) != 0) | (np.diff(at[order]) != 0), True)[: len(order)]
-    chosen = order[last]
-    return sp.csr_array((size[chosen], (to[chosen], at[chosen])), shape=(n, n))
+    return sp.csr_array((size[between], (to[between], of_state[at[between]])), shape=(n, n))
 
 
 def _with_missing(schema: Schema, block: Block, rows: np.ndarray, missing: np.ndarray) -> tuple[Block, np.ndarray]:
@@ -372,7 +399,6 @@ def _infer_hidden(
     hidden: np.ndarray,
     labels: np.ndarray,
     depends: np.ndarray,
-    thorough: bool,
     max_cells: int,
     probabilities: np.ndarray,
 ) -> None:
@@ -385,14 +411,14 @@ def _infer_hidden(
     per_chunk = max(1, CHUNK_CELLS // (8 * max(schema.n_columns, 1)))
     for start in range(0, len(every_row), per_chunk):
         rows, variables = every_row[start : start + per_chunk], every_variable[start : start + per_chunk]
-        near, component_of = depends[variables].T, labels[:, rows]
+        near, component_of = depends[variables].T > 0.0, labels[:, rows]
         missing = np.zeros(component_of.shape, dtype=bool)
         for component in range(component_of.max() + 1):
             inside = component_of == component
             missing |= inside & (inside & near).any(axis=0)
         missing[variables, np.arange(len(rows))] = True
         part, _ = _with_missing(schema, block, rows, missing)
-        inferred, solved = infer_rows(dataset, (table, part), field.graphs, field.theta, max_cells, sample=thorough)
+        inferred, solved = infer_rows(dataset, (table, part), field.graphs, field.theta, max_cells)
         for v in np.unique(variables):
             chosen = np.flatnonzero((variables == v) & solved)
             states = slice(schema.coding.state_offsets[v], schema.coding.state_offsets[v + 1])

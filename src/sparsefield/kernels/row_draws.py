@@ -1,8 +1,10 @@
-"""Completions of incomplete rows: all of them with their probabilities, or several that are drawn by Gibbs sampling.
+"""Completions of incomplete rows: all of them with their probabilities, or several that are drawn by Gibbs sampling;
+sums over completions, by which observed cells are predicted.
 
 Random numbers are hashes of a key for each row and of counters: what a row draws does not depend on other rows.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -249,3 +251,311 @@ def add_ratios(codes, owner, weight, offsets, p, totals):
             factor = weight[c] / max(p[offsets[v] + codes[v, row], c], _LEAST_PROBABILITY)
             for state in range(offsets[v], offsets[v + 1]):
                 totals[state, row] += factor * max(p[state, c], _LEAST_PROBABILITY)
+
+
+# -- observed cells beside missing ones, in fields of pairs ------------------------------------------------------------
+
+
+class Couplings(NamedTuple):
+    """What pairs of states of different targets add to the log-potential, a sparse matrix (states, states) by rows."""
+
+    offsets: np.ndarray
+    state: np.ndarray
+    value: np.ndarray
+    owner: np.ndarray
+    """(states,): the target that each state belongs to."""
+
+
+class SumOptions(NamedTuple):
+    """How sums over the completions of a connected component of missing cells are computed."""
+
+    most: int
+    """Components with more completions are drawn in part."""
+    inner: int
+    """Completions of the cells of such a component that are enumerated for each draw of the others."""
+    burn_in: int
+    draws: int
+    max_variance: float
+    """Relative variance of one draw up to which the sum for an observed cell is used."""
+
+
+@njit(nogil=True, cache=True)
+def sum_completions(codes, labels, logits, offsets, couplings, keys, options, out, drawn, unsure):
+    """Add to ``out`` the logarithm of the mean of p(state | others) / p(observed state | others) over completions.
+
+    The cells of a component that have most influence on observed cells are enumerated, all of them where these are few.
+    Others are drawn by Gibbs sampling, in turn with all enumerated cells together. For an observed cell that depends
+    strongly on drawn cells the sum is computed once more, with those enumerated that have most influence on it.
+
+    Parameters
+    ----------
+    codes : (targets, rows), -1 for missing cells
+    labels : (targets, rows), the number of the connected component of each missing cell of a row, and -1 elsewhere
+    logits : (states, rows), of missing cells when all other missing cells are left out
+    offsets : (targets + 1,), the first state of each target
+    keys : (rows,), which determine random numbers
+    out : (states, rows), updated for observed cells
+    drawn : (targets, rows) bool, set for the cells of components that are drawn in part
+    unsure : (targets, rows) bool, set for observed cells whose sum has a large variance
+    """
+    following, place = np.empty(codes.shape[0], dtype=np.int64), np.full(offsets[-1], -1)
+    first, cells = np.empty(codes.shape[0], dtype=np.int64), np.empty(codes.shape[0], dtype=np.int64)
+    potentials = np.empty(max(options.most, options.inner) * (offsets[1:] - offsets[:-1]).max())
+    for row in range(codes.shape[1]):
+        count = 0
+        for v in range(codes.shape[0]):
+            if labels[v, row] >= count:  # components are numbered in the order of their first cells
+                first[count] = -1
+                count += 1
+        for v in range(codes.shape[0] - 1, -1, -1):
+            if labels[v, row] >= 0:
+                following[v] = first[labels[v, row]]
+                first[labels[v, row]] = v
+        for k in range(count):
+            size, v = 0, first[k]
+            while v >= 0:
+                cells[size] = v
+                size, v = size + 1, following[v]
+            if _sum_component(
+                cells[:size], codes[:, row], logits[:, row], offsets, couplings, mix(keys[row], k), options, place,
+                potentials, out[:, row], unsure[:, row],
+            ):  # fmt: skip
+                for a in range(size):
+                    drawn[cells[a], row] = True
+
+
+@njit(nogil=True, cache=True)
+def _sum_component(cells, codes, logits, offsets, couplings, stream, options, place, potentials, out, unsure):
+    """Add the sums over the completions of one component; return whether it was drawn in part."""
+    n, owner = cells.shape[0], couplings.owner
+    start, touched, width = np.zeros(n + 1, dtype=np.int64), np.empty(out.shape[0], dtype=np.int64), 0
+    for a in range(n):  # states of the component, and observed states that depend on it, get places
+        v = cells[a]
+        start[a + 1] = start[a] + offsets[v + 1] - offsets[v]
+        for t in range(offsets[v], offsets[v + 1]):
+            place[t] = start[a] + t - offsets[v]
+            for e in range(couplings.offsets[t], couplings.offsets[t + 1]):
+                i = owner[couplings.state[e]]
+                if codes[i] >= 0 and place[offsets[i]] < 0:
+                    for s in range(offsets[i], offsets[i + 1]):
+                        place[s], touched[width] = width, s
+                        width += 1
+    effect, tie, unary = np.zeros((start[n], width)), np.zeros((start[n], start[n])), np.empty(start[n])
+    for a in range(n):
+        v = cells[a]
+        for t in range(offsets[v], offsets[v + 1]):
+            at = place[t]
+            unary[at] = logits[t]
+            for e in range(couplings.offsets[t], couplings.offsets[t + 1]):
+                s = couplings.state[e]
+                if codes[owner[s]] < 0:
+                    tie[at, place[s]] += couplings.value[e]
+                else:
+                    effect[at, place[s]] += couplings.value[e]
+            p = 0
+            while p < width:  # relative to the observed state
+                i = owner[touched[p]]
+                observed = effect[at, p + codes[i]]
+                for s in range(p, p + offsets[i + 1] - offsets[i]):
+                    effect[at, s] -= observed
+                p += offsets[i + 1] - offsets[i]
+    for a in range(n):
+        for t in range(offsets[cells[a]], offsets[cells[a] + 1]):
+            place[t] = -1
+    for p in range(width):
+        place[touched[p]] = -1
+    if width == 0:
+        return False
+    joint = 1.0
+    for a in range(n):
+        joint *= start[a + 1] - start[a]
+    exact, limit = joint <= options.most, options.most if joint <= options.most else options.inner
+    chances, logs, draws = np.ones(start[n]), np.empty((2, width)), 1 if exact else options.draws
+    trace, fields = np.empty((draws, n), dtype=np.int64), np.empty((draws, start[n]))
+    fields[0] = unary
+    for a in range(n):
+        trace[0, a] = start[a] + unary[start[a] : start[a + 1]].argmax()
+        fields[0] += tie[trace[0, a]]
+    if not exact:
+        _draw_states(start, tie, effect, limit, options.burn_in, stream, potentials, trace, fields, chances)
+    _average(start, tie, effect, limit, trace, fields, chances, potentials, logs)
+    p = 0
+    while p < width:
+        i, first = owner[touched[p]], p
+        p += offsets[i + 1] - offsets[i]
+        if logs[1, first:p].max() > options.max_variance:
+            _average(start, tie, effect[:, first:p].copy(), limit, trace, fields, chances, potentials, logs[:, first:p])
+            unsure[i] |= logs[1, first:p].max() > options.max_variance
+    for p in range(width):
+        out[touched[p]] += logs[0, p]
+    return not exact
+
+
+@njit(nogil=True, cache=True)
+def _strongest(start, tie, effect, limit):
+    """Choose the cells with most effect on observed ones, which have at most ``limit`` joint states together.
+
+    Returns an order of all cells, in which they come first; their states, and where those of each begin; and the ties
+    between these states.
+    """
+    strength, joint, first = np.zeros(start.shape[0] - 1), 1.0, np.zeros(start.shape[0], dtype=np.int64)
+    states, inside = np.empty(start[-1], dtype=np.int64), 0
+    for a in range(strength.shape[0]):
+        for t in range(start[a], start[a + 1]):
+            for p in range(effect.shape[1]):
+                strength[a] = max(strength[a], abs(effect[t, p]))
+    order = np.argsort(-strength)
+    while inside < order.shape[0]:
+        a = order[inside]
+        joint *= start[a + 1] - start[a]
+        if inside and joint > limit:
+            break
+        first[inside + 1] = first[inside] + start[a + 1] - start[a]
+        for t in range(start[a], start[a + 1]):
+            states[first[inside] + t - start[a]] = t
+        inside += 1
+    ties = np.empty((first[inside], first[inside]))
+    for s in range(first[inside]):
+        for t in range(first[inside]):
+            ties[s, t] = tie[states[s], states[t]]
+    return order, states[: first[inside]], first[: inside + 1], ties
+
+
+@njit(nogil=True, cache=True)
+def _draw_states(start, tie, effect, limit, burn_in, stream, potentials, trace, fields, chances):
+    """Draw the states of all cells by Gibbs sampling: those with most effect together, then each by itself.
+
+    ``trace`` (draws, cells) and ``fields`` (draws, states) receive states and logits after each round, and begin with
+    those to start from. The probabilities with which single cells are drawn are added to ``chances``.
+    """
+    order, inner, first, ties = _strongest(start, tie, effect, limit)
+    inside, state, field, p = first.shape[0] - 1, trace[0].copy(), fields[0].copy(), np.empty(chances.shape[0])
+    levels, code, value = np.empty((inside + 1, len(inner))), np.empty(inside, dtype=np.int64), np.empty(inside)
+    for step in range(burn_in + trace.shape[0]):
+        for k in range(inside):
+            field -= tie[state[order[k]]]
+        for t in range(len(inner)):
+            levels[0, t] = field[inner[t]]
+        leaves, norm = _enumerate(first, ties, levels, code, value, potentials)
+        left, stream = uniform(stream)
+        leaf, left = 0, left * norm - potentials[0]
+        while left >= 0.0 and leaf < leaves - 1:
+            leaf += 1
+            left -= potentials[leaf]
+        for k in range(inside - 1, -1, -1):  # the last of the cells changes first
+            a = order[k]
+            count = start[a + 1] - start[a]
+            state[a] = start[a] + leaf % count
+            leaf //= count
+            field += tie[state[a]]
+        for a in range(state.shape[0]):
+            count, top, total = start[a + 1] - start[a], -np.inf, 0.0
+            for s in range(count):
+                top = max(top, field[start[a] + s])
+            for s in range(count):
+                p[s] = math.exp(field[start[a] + s] - top)
+                total += p[s]
+            left, stream = uniform(stream)
+            drawn = start[a] + choose_state(p, count, left * total)
+            for s in range(count):
+                chances[start[a] + s] += p[s] / total
+            if drawn != state[a]:
+                for s in range(field.shape[0]):
+                    field[s] += tie[drawn, s] - tie[state[a], s]
+                state[a] = drawn
+        if step >= burn_in:
+            trace[step - burn_in], fields[step - burn_in] = state, field
+
+
+@njit(nogil=True, cache=True)
+def _average(start, tie, effect, limit, trace, fields, chances, potentials, logs):
+    """Set logs[0] to the logarithms of the means of exp(effect) over completions, logs[1] to variances of draws.
+
+    The cells with most effect are enumerated, up to ``limit`` completions, the others have the states of a trace.
+    """
+    order, inner, first, ties = _strongest(start, tie, effect, limit)
+    (m, width), (draws, n), inside = effect.shape, trace.shape, first.shape[0] - 1
+    levels, code, value = np.empty((inside + 1, len(inner))), np.empty(inside, dtype=np.int64), np.empty(inside)
+    factors, inner_factors, sums = np.empty((m, width)), np.empty((len(inner), width)), np.zeros((inside, width))
+    shift, totals, weight = np.zeros(width), np.zeros(width), np.empty(width)
+    for a in range(n):  # relative to a probable completion, products of factors are neither huge nor tiny
+        shift += effect[trace[0, a]]
+        for t in range(start[a], start[a + 1]):
+            for p in range(width):
+                factors[t, p] = math.exp(min(effect[t, p] - effect[trace[0, a], p], 600.0 / n))
+    for t in range(len(inner)):
+        inner_factors[t] = factors[inner[t]]
+    for draw in range(draws):
+        for t in range(len(inner)):
+            levels[0, t] = fields[draw, inner[t]]
+            for k in range(inside):
+                levels[0, t] -= tie[trace[draw, order[k]], inner[t]]
+        _, norm = _enumerate(first, ties, levels, code, value, potentials)
+        weight[:] = 1.0 / (norm * draws)
+        for k in range(inside, n):
+            weight *= factors[trace[draw, order[k]]]
+        _sum_factors(first, potentials, inner_factors, code, sums)
+        totals += weight * sums[0]
+    for p in range(width):
+        logs[0, p], logs[1, p] = math.log(max(totals[p], _LEAST_PROBABILITY)) + shift[p], 0.0
+        for k in range(inside, n):
+            norm, mean, square = 0.0, 0.0, 0.0
+            for t in range(start[order[k]], start[order[k] + 1]):
+                norm += chances[t]
+                mean += chances[t] * factors[t, p]
+                square += chances[t] * factors[t, p] ** 2
+            logs[1, p] += math.log(square * norm / mean**2)
+
+
+@njit(nogil=True, cache=True)
+def _enumerate(first, ties, levels, code, value, potentials):
+    """Set weights of the joint states of some cells, whose states begin at ``first``; return their number and sum.
+
+    ``levels`` (cells + 1, states) has the logits of all states given the cells before each: at 0 those given.
+    """
+    last, depth, leaf, top, norm = code.shape[0] - 1, 0, 0, -np.inf, 0.0
+    code[0], value[0] = -1, 0.0
+    while depth >= 0:
+        code[depth] += 1
+        t = first[depth] + code[depth]
+        if t == first[depth + 1]:
+            depth -= 1
+        elif depth == last:
+            potentials[leaf] = value[depth] + levels[depth, t]
+            top = max(top, potentials[leaf])
+            leaf += 1
+        else:
+            for s in range(first[depth + 1], ties.shape[0]):
+                levels[depth + 1, s] = levels[depth, s] + ties[t, s]
+            value[depth + 1] = value[depth] + levels[depth, t]
+            depth += 1
+            code[depth] = -1
+    for k in range(leaf):
+        potentials[k] = math.exp(potentials[k] - top)
+        norm += potentials[k]
+    return leaf, norm
+
+
+@njit(nogil=True, cache=True)
+def _sum_factors(first, weights, factors, code, sums):
+    """Set sums[0] to the sum over completions of weight x product of the factors of their states; others to 0."""
+    last, depth, leaf, width = code.shape[0] - 1, 0, 0, sums.shape[1]
+    code[0], sums[:] = -1, 0.0
+    while True:
+        code[depth] += 1
+        t = first[depth] + code[depth]
+        if t == first[depth + 1]:
+            if depth == 0:
+                return
+            depth -= 1
+            t = first[depth] + code[depth]
+            for p in range(width):
+                sums[depth, p] += factors[t, p] * sums[depth + 1, p]
+                sums[depth + 1, p] = 0.0
+        elif depth == last:
+            for p in range(width):
+                sums[depth, p] += weights[leaf] * factors[t, p]
+            leaf += 1
+        else:
+            depth += 1
+            code[depth] = -1
