@@ -56,8 +56,12 @@ wheel: $(TOOLS)  ## build a wheel and run the demo from it in a fresh environmen
 	build/smoke/bin/python -m pip install --quiet dist/*.whl
 	cd build && smoke/bin/sparsefield --version && smoke/bin/sparsefield demo --out smoke-demo --quick
 
-docs: $(TOOLS)  ## build the documentation site into build/docs; a warning is an error
+docs: $(TOOLS)  ## build the documentation site into build/docs, with the tutorials as notebooks; a warning is an error
 	$(BIN)/python -m sphinx -b html -E -a --fail-on-warning --keep-going --quiet -d build/docs-trees docs build/docs
+	mkdir -p build/docs/notebooks
+	for page in labels linked-tables network survey; do \
+		$(BIN)/python -m jupytext --quiet --from md --to ipynb -o build/docs/notebooks/$$page.ipynb docs/tutorials/$$page.md || exit 1; \
+	done
 
 bench: $(READY)  ## run all benchmarks, the long ones shortened; takes minutes, writes charts to results/benchmarks/
 	$(BIN)/python -m pip install --quiet -e ".[bench,cluster]"
