@@ -8,10 +8,11 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import FrameType
+from typing import Any
 
 
 class DataError(ValueError):
@@ -109,6 +110,17 @@ def _interrupt(since: list[float], number: int, frame: FrameType | None) -> None
             later.daemon = True
             return later.start()
     raise KeyboardInterrupt
+
+
+def list_first(words: Sequence[Any], most: int = 5, form: Callable[[Any], str] = str) -> str:
+    """Return the first words of a list, and how many more there are; ``form=repr`` quotes them.
+
+    Examples
+    --------
+    >>> list_first(["a", "b"]), list_first(["a", "b", "c"], 1, repr)
+    ('a, b', "'a' and 2 more")
+    """
+    return ", ".join(map(form, words[:most])) + (f" and {len(words) - most:,} more" if len(words) > most else "")
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

@@ -201,14 +201,6 @@ def test_unknown_labels_are_summed_out() -> None:
     assert chain.objective_ == pytest.approx(value - chain.log_likelihood(X, partial).sum())
 
 
-def test_best_labelings_have_their_probabilities(chain) -> None:
-    best = chain.predict_best(X[:2], 4)
-    assert [labelings[0][0] for labelings in best] == chain.predict(X[:2])
-    for labelings, tokens in zip(best, X[:2], strict=True):
-        logs = [chain.log_likelihood([tokens], [labels])[0] for labels, _ in labelings]
-        np.testing.assert_allclose(np.exp(logs), [chance for _, chance in labelings])
-
-
 def test_frames_arrays_and_lists_give_the_same_chain() -> None:
     options = {"l1": 0.0, "l2": 0.5, "solver": Solver(kkt_tol=1e-5)}
     strings = ChainCRF(**options).fit(as_strings(X), Y)
@@ -303,8 +295,6 @@ def test_parameters_are_checked_all_at_once() -> None:
         ChainCRF(induction="cfi", solver=Solver(stages=2)).fit(X, Y)
     with pytest.raises(NotFittedError):
         ChainCRF().predict(X)
-    with pytest.raises(ValueError, match="n must be"):
-        ChainCRF(l1=0.0).fit(X[:3], Y[:3]).predict_best(X, 0)
     assert clone(ChainCRF(l1="auto", all_states=True)).get_params()["all_states"]
 
 

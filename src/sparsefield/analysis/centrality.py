@@ -14,12 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.network import Network, edges_that_hold, sum_by_node
 from sparsefield.analysis.predictability import predict_columns
-from sparsefield.analysis.refit import list_names
 from sparsefield.compute import Threads
 from sparsefield.data import make_frame
 from sparsefield.data.frame_building import Frame
 from sparsefield.data.labels import is_missing
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, list_first
 from sparsefield.estimators import FieldEstimator
 
 Array = np.ndarray
@@ -152,9 +151,9 @@ def name_communities(network: Network, communities: Mapping[str, Any] | Literal[
         problems, unknown = [], sorted(map(str, set(communities) - set(labels)))
         lacking = [name for name in labels if name not in communities]
         if lacking:
-            problems.append(f"communities lacks {list_names(lacking)}: every column needs one, or None.")
+            problems.append(f"communities lacks {list_first(lacking, form=repr)}: every column needs one, or None.")
         if unknown:
-            problems.append(f"communities has {list_names(unknown)}, which the field does not have.")
+            problems.append(f"communities has {list_first(unknown, form=repr)}, which the field does not have.")
         if problems:
             raise DataError(" ".join(problems))
         return [name_community(communities[name]) for name in labels]

@@ -25,7 +25,7 @@ from sparsefield.data import Label, as_source
 from sparsefield.data.frame_building import Frame, make_frame
 from sparsefield.data.labels import unify_labels
 from sparsefield.data.table import join_blocks
-from sparsefield.errors import DataError, count, interrupts_as_such
+from sparsefield.errors import DataError, count, interrupts_as_such, list_first
 from sparsefield.estimators.compiled_rows import compile_densely, copy_with_field
 from sparsefield.estimators.markov_field import MarkovField
 from sparsefield.estimators.training import group_cells, split_groups
@@ -165,12 +165,11 @@ class GroupComparison:
         names = [
             f"{row['variable_a']} - {row['variable_b']} "
             f"({f'{name_groups(row)}: ' * several}{row['weight_a']:.2f} and {row['weight_b']:.2f})"
-            for row in differing[:LISTED_EDGES]
+            for row in differing
         ]
-        more = f" and {len(differing) - LISTED_EDGES:,} more" if len(differing) > LISTED_EDGES else ""
         return (
             f"The networks differ in {count(len(differing), 'edge')} (p <= {LEVEL:g}, adjusted for their number, "
-            f"{drawn}): {', '.join(names)}{more}."
+            f"{drawn}): {list_first(names, LISTED_EDGES)}."
         )
 
 

@@ -21,7 +21,6 @@ from sparsefield.analysis.refit import (
     RefitProblem,
     compile_refit,
     dense_rows,
-    list_names,
     newton_solver,
     refit_field,
     sandwich,
@@ -30,7 +29,7 @@ from sparsefield.analysis.refit import (
 from sparsefield.compute import Threads
 from sparsefield.data import Dataset
 from sparsefield.data.frame_building import Frame, make_frame, make_label_columns
-from sparsefield.errors import DataError, PenaltyWarning
+from sparsefield.errors import DataError, PenaltyWarning, list_first
 from sparsefield.estimators import FieldEstimator, MarkovField
 from sparsefield.estimators.training import refit_l2
 from sparsefield.model import Field
@@ -303,8 +302,8 @@ def _estimate_again(field: FieldEstimator, problem: RefitProblem) -> tuple[Estim
     if len(penalized):
         names = [feature.name for feature in name_features(field.field_, penalized.tolist())]
         warnings.warn(
-            f"The penalty l2 = {problem.l2.max():g} determines the weights of {list_names(names)} more than the rows "
-            "do, as where one column determines another: their intervals can be too narrow.",
+            f"The penalty l2 = {problem.l2.max():g} determines the weights of {list_first(names, form=repr)} more than "
+            "the rows do, as where one column determines another: their intervals can be too narrow.",
             PenaltyWarning,
             stacklevel=3,
         )
@@ -338,8 +337,8 @@ def _pooled_intervals(
     (table,) = dataset.tables
     if table.unknown_rows:
         raise DataError(
-            f"Column(s) {list_names(list(table.unknown_rows))} have values that do not occur in training, for which "
-            "nothing can be imputed: correct or empty these cells, or fit the field to this table."
+            f"Column(s) {list_first(list(table.unknown_rows), form=repr)} have values that do not occur in training, "
+            "for which nothing can be imputed: correct or empty these cells, or fit the field to this table."
         )
     warn_of_other_table(field.field_, table)
     weights, covariances = [], np.zeros(())

@@ -71,12 +71,6 @@ def sum_by_node(ends: Array, values: Array, n_nodes: int) -> Array:
     return np.bincount(ends.ravel(), np.repeat(values, 2), n_nodes).astype(float)
 
 
-def variable_at(schema: Schema, number: int) -> Variable:
-    """Return a variable by its number; a schema of a million columns keeps no list."""
-    targets = len(schema.targets)
-    return schema.targets[number] if number < targets else schema.observed[number - targets]
-
-
 class Network:
     """The network of a field.
 
@@ -136,7 +130,7 @@ class Network:
         if node >= self.n_variables:
             return None
         t = self._table_index(node)
-        return variable_at(self.field.layout.schemas[t], int(node - self.starts[t]))
+        return self.field.layout.schemas[t].variable(int(node - self.starts[t]))
 
     # -- edges -------------------------------------------------------------------------------------------------------
 

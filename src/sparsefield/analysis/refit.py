@@ -7,7 +7,7 @@ covariance of the weights; the covariance of the scores of the rows stands betwe
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sparsefield.compute import Threads
 from sparsefield.data import Arcs, Block, Dataset, Layout, Table, compile_table
 from sparsefield.data.table import join_blocks
-from sparsefield.errors import DataError, OtherTableWarning
+from sparsefield.errors import DataError, OtherTableWarning, list_first
 from sparsefield.estimators import FieldEstimator
 from sparsefield.estimators.compiled_rows import compile_rows, read_by_name
 from sparsefield.estimators.training import refit_l2
@@ -28,6 +28,7 @@ from sparsefield.kernels.regression_hessians import make_designs, variable_hessi
 from sparsefield.model import Adjacency, Field
 from sparsefield.objectives import PseudoLikelihood
 from sparsefield.objectives.block_evaluation import EvaluatedBlock, gradient
+from sparsefield.objectives.curvature import split_hessians
 
 ABSENT = 1e-6
 """Number of rows that a state is given at a start where it has none, whose bias would go to minus infinity."""
@@ -56,9 +57,6 @@ FEWEST_ROWS = 4
 
 SAME_FREQUENCY = 1e-6
 """Frequencies that differ by less are equal but for rounding."""
-
-MOST_NAMES = 5
-"""Features or columns that a message names."""
 
 
 @dataclass(frozen=True)
@@ -114,12 +112,9 @@ class RefitProblem:
         states, hessian = np.zeros((int(coding.state_offsets[-1]), self.n_rows)), np.zeros((len(theta), len(theta)))
         predict_states(block, self.graph, theta, 0, len(block.codes), states)
         designs = make_designs(self.graph, len(block.beliefs))
-        flat, at = variable_hessians(block, coding, states, block.beliefs, designs), 0
-        for v in range(len(block.codes)):
-            parameters = designs.parameter[designs.of_variable(v)]
-            size = len(parameters) ** 2
-            hessian[np.ix_(parameters, parameters)] += flat[at : at + size].reshape(len(parameters), len(parameters))
-            at += size
+        flat = variable_hessians(block, coding, states, block.beliefs, designs)
+        for parameters, part in split_hessians(designs, flat):
+            hessian[np.ix_(parameters, parameters)] += part
         return hessian
 
     def scores(self, theta: np.ndarray, chosen: slice) -> np.ndarray:
@@ -234,19 +229,11 @@ def newton_solver(hessian: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     return lambda gradient: scale * cho_solve(factor, scale * gradient)
 
 
-def pseudo_inverse(matrix: np.ndarray) -> np.ndarray:
-    """Return the inverse of a Hessian, with 0 for combinations of parameters that are not determined."""
-    scale = 1.0 / np.sqrt(np.maximum(matrix.diagonal(), np.finfo(float).tiny))
-    values, directions = np.linalg.eigh(matrix * np.outer(scale, scale))
-    known = values > MIN_CURVATURE * values[-1]
-    return ((directions[:, known] / values[known]) @ directions[:, known].T) * np.outer(scale, scale)
-
-
 def sandwich(problem: RefitProblem, estimate: Estimate) -> np.ndarray:
     """Return the covariance of the estimates, (parameters, parameters).
 
     It is H^-1 J H^-1: H the Hessian with the L2 penalty, and J the covariance of the gradient, from the scores of the
-    rows, which are independent of each other.
+    rows, which are independent of each other. The inverse is 0 for combinations of parameters that are not determined.
     """
     count, size = problem.n_rows, len(estimate.theta)
     products, total = np.zeros((size, size)), np.zeros(size)
@@ -256,7 +243,11 @@ def sandwich(problem: RefitProblem, estimate: Estimate) -> np.ndarray:
         products += scores @ scores.T
         total += scores.sum(axis=1)
     between = (products - np.outer(total, total) / count) * (count / max(count - 1, 1))
-    inverse = pseudo_inverse(estimate.hessian + np.diag(problem.l2))
+    hessian = estimate.hessian + np.diag(problem.l2)
+    scale = 1.0 / np.sqrt(np.maximum(hessian.diagonal(), np.finfo(float).tiny))
+    values, directions = np.linalg.eigh(hessian * np.outer(scale, scale))
+    known = values > MIN_CURVATURE * values[-1]
+    inverse = ((directions[:, known] / values[known]) @ directions[:, known].T) * np.outer(scale, scale)
     return inverse @ between @ inverse
 
 
@@ -290,9 +281,9 @@ def compile_refit(
             if (codes < 0).any()
         ]
         raise DataError(
-            f"{int((~complete).sum()):,} of {table.n_rows:,} rows have missing cells (columns {list_names(names)}): "
-            "drop_incomplete=True (--drop-incomplete) uses the complete rows alone, and intervals of a MarkovField "
-            "can be pooled over imputed tables with imputations=20 (--imputations 20)."
+            f"{int((~complete).sum()):,} of {table.n_rows:,} rows have missing cells (columns "
+            f"{list_first(names, form=repr)}): drop_incomplete=True (--drop-incomplete) uses the complete rows alone, "
+            "and intervals of a MarkovField can be pooled over imputed tables with imputations=20 (--imputations 20)."
         )
     warn_of_other_table(estimator.field_, table)
     if not complete.all():
@@ -342,14 +333,8 @@ def warn_of_other_table(field: Field, table: Table) -> None:
         sizes = f" ({rows:,} rows, and {known:,} in training)" if known != rows else ""
         warnings.warn(
             f"This is not the table that the field was learned from{sizes}, or rows have other weights (sample_weight, "
-            f"class_weight): the values of {list_names(different)} are not as frequent. Intervals hold for the rows "
-            "that are given.",
+            f"class_weight): the values of {list_first(different, form=repr)} are not as frequent. Intervals hold for "
+            "the rows that are given.",
             OtherTableWarning,
             stacklevel=4,
         )
-
-
-def list_names(names: Sequence[str]) -> str:
-    """Return the first names of a list, quoted, and how many more there are."""
-    more = f" and {len(names) - MOST_NAMES:,} more" if len(names) > MOST_NAMES else ""
-    return ", ".join(map(repr, names[:MOST_NAMES])) + more

@@ -23,9 +23,8 @@ from sparsefield.chain.model import (
     learn_classes,
     load_chain,
 )
-from sparsefield.chain.problem import Candidates, ChainProblem, ChainTrainer, select_l1, sum_chains
+from sparsefield.chain.problem import Candidates, ChainProblem, ChainTrainer, best_labels, select_l1, sum_chains
 from sparsefield.chain.reading import ReadSequences, is_frame, read_labels, read_sequences
-from sparsefield.chain.viterbi import best_labels, n_best_labels
 from sparsefield.compute.threads import Threads
 from sparsefield.data import check_weights, make_frame
 from sparsefield.data.frame_building import Frame
@@ -35,7 +34,6 @@ from sparsefield.induction import FullL1, Grafting
 from sparsefield.model.feature_tables import path_table
 from sparsefield.model.model_file import CHAIN_FORMAT, damaged, write_model
 from sparsefield.options import (
-    COUNT,
     FLAG,
     RULES,
     Abbreviated,
@@ -246,22 +244,6 @@ class ChainCRF(BaseEstimator):
         read = self._read(X)
         with self._engine(read) as engine:
             return read.arrange(sum_chains(self._model.weights, read.table, engine)[0])
-
-    def predict_best(self, X: Any, n: int) -> list[list[tuple[list[Any], float]]]:
-        """Return the ``n`` most probable labelings of each sequence with their probabilities, best first."""
-        if not COUNT.accepts(n):
-            raise ValueError(f"n must be {COUNT.wanted}, got {n!r}.")
-        read = self._read(X)
-        with self._engine(read) as engine:
-            best = n_best_labels(self._model.weights, read.table, n, engine)
-            _, log_sums = sum_chains(self._model.weights, read.table, engine)
-        return [
-            [
-                (self.classes_[path].tolist(), float(np.exp(score - total)))
-                for path, score in zip(*labelings, strict=True)
-            ]
-            for labelings, total in zip(best, log_sums, strict=True)
-        ]
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
         """Return ln p(labels) of each sequence, (sequences,); labels that are None are summed out."""

@@ -1,4 +1,4 @@
-"""Sums over the labelings of linear chains: forward and backward sums, posteriors, and the likelihood.
+"""Sums over the labelings of linear chains, posteriors and the likelihood; and the most probable labeling (Viterbi).
 
 Sums are products of exponentials, rescaled where they become small; no logarithm of a sum is taken per label. A chain
 whose sums underflow all the same is summed in the log domain. Rows of labels are as in
@@ -321,3 +321,49 @@ def chain_marginals(table, parameters, codes, first, last, marginals, log_sums):
             marginals[k] = 0.0
         state_scores(table, weights, base, begin, end, scores)
         log_sums[s] = _sum_chain(scores, transitions, codes[begin:end], begin, 1.0, work, marginals, pairs, exact)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST, forceinline=True)
+def _viterbi(scores, n, transitions, best, reached, came):
+    """Set best to the scores of the best labelings that end in each label, and came to the labels before it."""
+    m, width = transitions.shape[0], padded_width(transitions.shape[0])
+    for j in range(m):
+        best[j] = scores[j]
+    for t in range(1, n):
+        for j in range(m):
+            reached[j] = best[0] + transitions[0, j]
+            came[t, j] = 0
+        for i in range(1, m):
+            for j in range(m):
+                value = best[i] + transitions[i, j]
+                better = value > reached[j]
+                reached[j] = value if better else reached[j]
+                came[t, j] = i if better else came[t, j]
+        for j in range(m):
+            best[j] = reached[j] + scores[t * width + j]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def best_paths(table, parameters, first, last, paths):
+    """Set paths, (tokens,), to the most probable labels of the chains from ``first`` to ``last``.
+
+    ``table`` and ``parameters`` are as in `chain_errors`. Of equally probable
+    labels, the first is taken.
+    """
+    weights, base, transitions = parameters
+    offsets = table[0]
+    m, longest = transitions.shape[0], np.diff(offsets[first : last + 1]).max()
+    scores = np.empty(longest * padded_width(m))
+    best, reached, came = np.empty(m), np.empty(m), np.zeros((longest, m), dtype=np.int64)
+    for s in range(first, last):
+        begin, end = offsets[s], offsets[s + 1]
+        if begin == end:
+            continue
+        state_scores(table, weights, base, begin, end, scores)
+        _viterbi(scores, end - begin, transitions, best, reached, came)
+        code = 0
+        for j in range(1, m):
+            code = j if best[j] > best[code] else code
+        for t in range(end - 1, begin - 1, -1):
+            paths[t] = code
+            code = came[t - begin, code]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import sparsefield
-from sparsefield.chain.forward_backward import chain_errors, chain_marginals
+from sparsefield.chain.forward_backward import best_paths, chain_errors, chain_marginals
 from sparsefield.chain.model import ChainFeatures, ChainWeights, features_of_keys
 from sparsefield.compute import tree_sum
 from sparsefield.compute.block_collection import Engine
@@ -272,6 +272,17 @@ def sum_chains(
 
     engine.map(sum_block, table.sequence_blocks)
     return marginals[:, :m], log_sums
+
+
+def best_labels(weights: ChainWeights, table: SparseMatrix, engine: Engine) -> np.ndarray:
+    """Return the numbers of the labels of the most probable labeling of each sequence, (tokens,)."""
+    paths = np.zeros(table.n_rows, dtype=np.int64)
+
+    def label(block: tuple[int, int]) -> None:
+        best_paths(table.arrays, weights.parameters, *block, paths)
+
+    engine.map(label, table.sequence_blocks)
+    return paths
 
 
 @dataclass(frozen=True)

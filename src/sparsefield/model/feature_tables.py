@@ -235,8 +235,7 @@ def _slope(field: Field, table: str, name: str, state: Label | None) -> float:
     schema = field.layout.schemas[field.layout.tables.index(table)]
     if state is None or name not in schema.index_of_name:  # a score, or the number of linked rows
         return 1.0
-    number, n_targets = schema.index_of_name[name], len(schema.targets)
-    variable = schema.targets[number] if number < n_targets else schema.observed[number - n_targets]
+    variable = schema.variable(schema.index_of_name[name])
     if len(variable.states) != 2:
         return 0.0 if variable.ordered else np.nan
     low, high = variable.states

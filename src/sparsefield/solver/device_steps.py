@@ -55,21 +55,15 @@ def _mirrored(name: str) -> Any:
 
 
 class DeviceWorkingSet(WorkingSet):
-    """A working set without groups, whose weights are on a device while the optimizer works on them."""
+    """A working set without groups, whose weights are on a device while steps are taken: it is its own optimizer."""
 
     problem: TorchEvaluator
     _steps: DeviceSteps | None = None
+    """The point on the device."""
     point, theta, loss_gradient = _mirrored("point"), _mirrored("theta"), _mirrored("loss_gradient")
 
     def new_memory(self) -> DeviceMemory:
         return DeviceMemory(self.problem.memory)
-
-    @property
-    def steps(self) -> DeviceSteps:
-        """The point on the device."""
-        if self._steps is None:
-            self._steps = DeviceSteps(self)
-        return self._steps
 
     def _read_point(self) -> None:
         """Read the point from the device, if it has moved there."""
@@ -89,18 +83,12 @@ class DeviceWorkingSet(WorkingSet):
             return super().is_optimal_within(tolerance)
         return self._steps.violation <= tolerance
 
-
-class DeviceOptimizer:
-    """One step after the other on a working set on a device."""
-
-    def __init__(self, working_set: DeviceWorkingSet) -> None:
-        self.working_set = working_set
-
     def step(self, tolerance: float = 0.0) -> bool:
         """Take one step; return False where no step lowers the objective."""
-        working_set = self.working_set
-        with working_set.problem.table.memory():
-            return working_set.steps.step(working_set.memory)
+        with self.problem.table.memory():
+            if self._steps is None:
+                self._steps = DeviceSteps(self)
+            return self._steps.step(self.memory)
 
 
 class DeviceSteps:

@@ -1,6 +1,11 @@
 """The training loop: score candidates, add the best, optimize; then certify that no candidate was left out.
 
-`fit` is section 3 of the paper (Lao and Zhu), whose equations it names; the certificate is an addition.
+`fit` is section 3 of the paper (Lao and Zhu), whose equations it names. Without a certificate (``certify=False``) it is
+the paper's loop: the top J candidates join the working set, a step of L-BFGS on their weights follows, and so on until
+no candidate stands out. The certificate is an addition. At the optimum of Eq. 5, the gradient of a feature outside the
+working set is at most l1, and that of a feature inside is balanced by its penalties; by how much it is not is its
+*violation*. The exact gradients of all candidates show whether any is left, and those that violate join. Until then the
+working set is optimized only as exactly as the next scoring needs.
 """
 
 from __future__ import annotations
@@ -55,10 +60,15 @@ def fit(state: State, rule: InductionRule | None = None) -> FitResult:
             candidates, violation = certificate(state)  # the exact gradient of every candidate, Eq. 12 and 14
             if is_finished(state, len(candidates), violation):
                 return state.result(violation.worst, converged=violation.converged)
-        before, (added, useful) = added, add_best(state, candidates, batch_size(state, rule))  # the top J
-        optimize(state, *goal(state, rule, candidates, added, useful))  # Eq. 5 within the working set
-        if rule is not None and induction_is_over(state, rule, before, added, useful):
-            rule = None
+        added_before = added
+        added, addable = add_best(state, candidates, batch_size(state, rule))  # the top J
+        improve(state, rule, candidates, added, addable)  # the objective of Eq. 5, over the working set
+        if rule is not None:
+            # Few candidates that stand out are left to the certificate. Without one, a rule has to find nothing twice:
+            # improve() has gone on to the optimum in between.
+            nothing = added == 0 and (added_before == 0 or state.options.certify)
+            if nothing or not state.iterations_left or has_few(state, rule, addable):
+                rule = None
 
 
 def begin(state: State, rule: InductionRule, start: WarmStart | None = None) -> None:
@@ -85,44 +95,49 @@ def add_start(state: State, rule: InductionRule) -> None:
 # -- the working set ---------------------------------------------------------------------------------------------------
 
 
-def goal(
-    state: State, rule: InductionRule | None, candidates: Proposals, added: int, useful: float
-) -> tuple[str, int | None, bool]:
-    """Return the phase of an optimization, its steps, and whether missing cells have to converge; for `optimize`.
+def improve(state: State, rule: InductionRule | None, candidates: Proposals, added: int, addable: float) -> None:
+    """Optimize the working set after features were added, as exactly as the next scoring needs it.
 
-    The tolerance within the working set is set by the violation among the other candidates. While that is large, an
-    exact optimum is wasted effort; a scoring that finds nothing more is, too, where it takes as long as several steps.
+    With a certificate, the violation among the candidates sets the tolerance. While that is large, an exact optimum is
+    wasted effort. So is a scoring that finds nothing if the problem keeps no errors: it takes as long as several steps.
     """
-    options, violation = state.options, excess(state, candidates).max(initial=0.0)
+    options, steps_per_batch = state.options, "auto" if rule is None else rule.steps_per_batch
     if rule is not None and options.certify and added == 0:
-        return "induce", 0, False  # the certificate decides what is needed
-    if rule is not None and (not options.certify or rule.steps_per_batch != "auto"):
-        if not useful:
-            return "optimize", None, True
-        steps = {"auto": 1, "converge": options.max_iter}.get(str(rule.steps_per_batch), rule.steps_per_batch)
-        return "induce", int(steps), False
+        return  # the certificate comes next, and decides what is needed
+    if rule is not None and (not options.certify or steps_per_batch != "auto"):
+        if addable:
+            steps = {"auto": 1, "converge": options.max_iter}.get(str(steps_per_batch), steps_per_batch)
+            optimize(state, "induce", int(steps))
+        else:
+            optimize(state, "optimize")
+        return
+    violation = excess(state, candidates).max(initial=0.0)
     if rule is None and len(candidates):
         violation = max(violation, state.working_set.violation())
-    loose = state.problem.keeps_errors or not has_few(state, rule, useful)
+    loose = state.problem.keeps_errors or not has_few(state, rule, addable)
     state.tolerance = max(options.inner_tolerance, INNER_TOLERANCE * violation if loose else 0.0)
     if rule is not None:
-        return "induce", options.max_iter, False
+        optimize(state, "induce", options.max_iter)
+        return
     # Candidates that are about to be added change missing cells again, so that these need not converge.
-    few = useful <= FEW_CANDIDATES * len(state.working_set) or state.scorings > 1
-    return "certify", None, few if state.missing.is_random else state.tolerance <= options.inner_tolerance
+    few = addable <= FEW_CANDIDATES * len(state.working_set) or state.scorings > 1
+    exact = few if state.missing.is_random else state.tolerance <= options.inner_tolerance
+    optimize(state, "certify", exact=exact)
 
 
 def optimize(state: State, phase: str, steps: int | None = None, exact: bool = True) -> None:
-    """Optimize the working set, and replace missing cells in between unless there is a limit of steps.
+    """Take steps on the working set: up to a number of them, or until none is worth it.
 
-    They are replaced a few times, or if ``exact`` until they do not change any more.
+    They end where the violation within the working set is below `State.tolerance` or, as in the paper, where objective
+    and L1 norm hardly change for several steps. Without a limit of steps, missing cells are replaced in between: a few
+    times, or if ``exact`` until they do not change any more. ``phase`` is the name of the steps in the log.
     """
 
     def advance(most: int | None) -> None:
         state.idle_steps = taken = 0
         while state.iterations_left and taken != most:
             progress, taken = state.step(phase) and state.idle_steps < MAX_IDLE_STEPS, taken + 1
-            # A step takes as long as there are features, whatever their weights; a path adds some ahead of their use.
+            # On sparse rows the time of a step depends on the features, whatever their weights; a path adds some ahead.
             if not state.problem.keeps_errors and phase != "path":
                 drop_inactive(state)
             if not progress or (state.options.certify and state.working_set.is_optimal_within(state.tolerance)):
@@ -134,19 +149,11 @@ def optimize(state: State, phase: str, steps: int | None = None, exact: bool = T
         advance(steps)
 
 
-def induction_is_over(state: State, rule: InductionRule, before: int, added: int, useful: float) -> bool:
-    """Return whether candidates are left to the certificate: where few of them stand out.
-
-    Without a certificate a rule goes on until it finds nothing at an optimum.
-    """
-    nothing = added == 0 and (before == 0 or state.options.certify)
-    return nothing or not state.iterations_left or has_few(state, rule, useful)
-
-
 def add_best(state: State, proposals: Proposals, count: int) -> tuple[int, float]:
-    """Add the proposals of highest score; return their number, and about how many of all proposals would be added.
+    """Add the proposals of highest score; return how many were added, and about how many all proposals would add.
 
-    Features of an edge, which have the same score, are not separated.
+    Scores may be estimates, so that not all of the best are added: see `add_features`. Features of an edge, which have
+    the same score, are not separated.
     """
     if len(proposals):
         drop_inactive(state)
@@ -195,14 +202,14 @@ def candidates_to_score(state: State, rule: InductionRule | None = None) -> int:
     return max(batch_size(state, rule), len(state.working_set))
 
 
-def has_few(state: State, rule: InductionRule | None, useful: float) -> bool:
+def has_few(state: State, rule: InductionRule | None, addable: float) -> bool:
     """Return whether candidates are so few that the certificate finds them at once: fewer than the working set has.
 
     While more are left, a working set near its optimum brings fewer features that have to be dropped later. There are
     far more conjunctions than pairs, so fewer of those must be left.
     """
     pairs_only = rule is not None and state.options.max_order == 2
-    return state.options.certify and useful < len(state.working_set) * (1.0 if pairs_only else FEW_CANDIDATES)
+    return state.options.certify and addable < len(state.working_set) * (1.0 if pairs_only else FEW_CANDIDATES)
 
 
 def score(
@@ -230,9 +237,12 @@ def score(
 
 
 def excess(state: State, proposals: Proposals) -> np.ndarray:
-    """Return by how much gradients exceed penalties, (candidates,)."""
+    """Return the violations of candidates, (candidates,): by how much gradients exceed l1 times penalty factors.
+
+    Of an edge that is penalized as a group the score is the norm of its gradients over these factors, and exceeds l1.
+    """
     gradient, l1 = np.abs(proposals.gradient), state.options.l1
-    if state.working_set.grouped:  # the score is the norm of the scaled gradient of the edge
+    if state.working_set.grouped:
         return gradient * (1.0 - l1 / proposals.score)
     return gradient - l1 * state.working_set.penalty_factors_of(proposals.features)
 

@@ -101,6 +101,9 @@ class State:
     tolerance : violation of optimality within the working set at which an optimization ends
     objective_tol : relative change of the objective below which a step counts as idle
     idle_steps, idle_rounds : steps with little change in a row, and rounds of the certificate without progress
+    stalled : whether the last step could not lower the objective
+    scorings : number of exact scorings of all candidates
+    smallest_violation, lowest_objective : of all rounds of the certificate, with which the next one is compared
     """
 
     def __init__(
@@ -114,10 +117,9 @@ class State:
         self.problem, self.layout, self.options = problem, problem.layout, options
         protected = start.features if start is not None and start.latent else None
         if problem.device is not None and options.penalty == "l1":
-            from sparsefield.solver.device_steps import DeviceOptimizer, DeviceWorkingSet
+            from sparsefield.solver.device_steps import DeviceWorkingSet
 
-            self.working_set = DeviceWorkingSet(problem, options, protected)
-            self._optimizer = DeviceOptimizer(self.working_set)
+            self.working_set = self._optimizer = DeviceWorkingSet(problem, options, protected)
         else:
             self.working_set = WorkingSet(problem, options, protected)
             self._optimizer = Optimizer(self.working_set)

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
     from sparsefield.app.tables.codebook import Codebook
     from sparsefield.model import Field
 
-SHOWN_STATES = 6
+SHOWN, SHOWN_STATES = 10, 6
+"""Variables and edges of a model that are printed, and states of a variable."""
+
 DEFAULTS = {option.name: option.default for option in fields(FieldParameters)}
 OWN_PARAMETERS = ("latent", "observed", "templates")
 """Parameters that only some estimators have."""
@@ -47,28 +49,22 @@ NOT_SHOWN = ("l1", "templates", "latent", "observed")
 def info(
     *,
     model: opt.Model,
-    edges: Annotated[int, typer.Option(min=0)] = 10,
-    variables: Annotated[int, typer.Option(min=0)] = 10,
     as_json: opt.Json = False,
 ) -> None:
     """Summarize a model: its variables, states, features and options, and whether the optimizer converged.
 
     A model that was given, not learned, has no options and no frequencies of states.
-
-    Options:
-        edges: Show this many edges.
-        variables: Show this many variables.
     """
     saved = open_model(model)
     params = _params(saved)
     deliver(
-        _describe_model(saved, params, edges, variables),
+        _describe_model(saved, params),
         lambda: {"model": str(model), **model_content(saved.estimator, saved.field_, params)},
         as_json=as_json,
     )
 
 
-def _describe_model(model: OpenModel, params: Mapping[str, Any], edges: int, variables: int) -> Iterator[str]:
+def _describe_model(model: OpenModel, params: Mapping[str, Any]) -> Iterator[str]:
     from sparsefield.app.pages.findings import describe_edges
 
     field = model.field_
@@ -99,18 +95,17 @@ def _describe_model(model: OpenModel, params: Mapping[str, Any], edges: int, var
         changed = {name: value for name, value in params.items() if "__" not in name and value != DEFAULTS.get(name)}
         others = [f", {name}={as_expression(value)}" for name, value in changed.items() if name not in NOT_SHOWN]
         yield f"Options: l1={record.l1:.4g}{how}{''.join(others)}."
-    if variables:
-        yield "\nVariables:"
-        named = [
-            (f"{table}." if table else "", variable)
-            for table, schema in zip(layout.tables, layout.schemas, strict=True)
-            for variable in schema.variables
-        ]
-        for table, variable in named[:variables]:
-            yield f"  {table}{variable.name}: {describe_variable(variable, SHOWN_STATES, frequencies=learned)}"
-        if len(named) > variables:
-            yield f"  ... and {len(named) - variables:,} more (--variables {len(named)} shows all)"
-    yield from describe_features(field, edges)
+    yield "\nVariables:"
+    named = [
+        (f"{table}." if table else "", variable)
+        for table, schema in zip(layout.tables, layout.schemas, strict=True)
+        for variable in schema.variables
+    ]
+    for table, variable in named[:SHOWN]:
+        yield f"  {table}{variable.name}: {describe_variable(variable, SHOWN_STATES, frequencies=learned)}"
+    if len(named) > SHOWN:
+        yield f"  ... and {len(named) - SHOWN:,} more: --json lists all."
+    yield from describe_features(field, SHOWN)
 
 
 def _params(model: OpenModel) -> dict[str, Any]:

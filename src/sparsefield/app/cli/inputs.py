@@ -14,10 +14,10 @@ import typer
 
 from sparsefield.app.cli.console import inform, note
 from sparsefield.app.tables.column_kinds import find_kinds
-from sparsefield.app.tables.file_format import PLAIN, FileFormat, list_first
+from sparsefield.app.tables.file_format import PLAIN, FileFormat
 from sparsefield.app.tables.places import MAGIC, SUFFIXES, system_of
 from sparsefield.app.tables.read import STANDARD_INPUT, SourceTable, is_parquet, list_columns, read_source
-from sparsefield.errors import DataError, count
+from sparsefield.errors import DataError, count, list_first
 
 if TYPE_CHECKING:
     import polars as pl
@@ -391,8 +391,7 @@ def _refuse(book: Codebook, named: set[str]) -> None:
 
 def _left_out(book: Codebook) -> str:
     reasons = [f"{entry.name!r} ({entry.left_out})" for entry in book.columns if entry.left_out]
-    more = f" and {len(reasons) - MAX_NAMES:,} more" if len(reasons) > MAX_NAMES else ""
-    return ", ".join(reasons[:MAX_NAMES]) + more
+    return list_first(reasons, MAX_NAMES)
 
 
 def _print_notes(table: pl.DataFrame, book: Codebook, kinds: Mapping[str, str]) -> None:

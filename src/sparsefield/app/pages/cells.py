@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sparsefield.analysis.network import variable_at
 from sparsefield.app.tables.fill import TableToFill
 from sparsefield.data import Label, Relational, Schema, Variable
 from sparsefield.data.column_types import days_of, family_of, write_number
@@ -93,7 +92,7 @@ class DataShares:
             number = self.schema.index_of_name[name]
             if number >= len(self.schema.targets):
                 return None
-            variable = variable_at(self.schema, number)
+            variable = self.schema.variable(number)
             rows &= self._positions(number) == _shown_positions(variable)[code_of(variable, value)]
         return rows
 
@@ -104,7 +103,7 @@ class DataShares:
             return None
         positions = self._positions(number)
         chosen = positions >= 0 if rows is None else rows & (positions >= 0)
-        return np.bincount(positions[chosen], minlength=len(state_labels(variable_at(self.schema, number))))
+        return np.bincount(positions[chosen], minlength=len(state_labels(self.schema.variable(number))))
 
     def cross_counts(self, one: str, two: str) -> np.ndarray | None:
         """Return (states, states) the rows with each pair of states of two columns; None for a covariate."""
@@ -112,13 +111,13 @@ class DataShares:
         if max(numbers) >= len(self.schema.targets):
             return None
         a, b = map(self._positions, numbers)
-        sizes = [len(state_labels(variable_at(self.schema, number))) for number in numbers]
+        sizes = [len(state_labels(self.schema.variable(number))) for number in numbers]
         known = (a >= 0) & (b >= 0)
         return np.bincount(a[known] * sizes[1] + b[known], minlength=sizes[0] * sizes[1]).reshape(sizes)
 
     def _positions(self, number: int) -> np.ndarray:
         codes = np.asarray(self._codes[number])
-        return np.where(codes >= 0, _shown_positions(variable_at(self.schema, number))[codes], -1)
+        return np.where(codes >= 0, _shown_positions(self.schema.variable(number))[codes], -1)
 
 
 def _shown_positions(variable: Variable) -> np.ndarray:
@@ -198,7 +197,7 @@ def find_variable(schema: Schema | None, name: str) -> Variable:
     """Return a variable of a schema, or refuse a column that it does not have."""
     if schema is None or name not in schema.index_of_name:
         raise DataError(f"The model has no column {name!r}.")
-    return variable_at(schema, schema.index_of_name[name])
+    return schema.variable(schema.index_of_name[name])
 
 
 def is_known(variable: Variable, value: Any) -> bool:

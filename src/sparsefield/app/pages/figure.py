@@ -26,8 +26,7 @@ from sparsefield.app.pages.layout import (
     layout_nodes,
 )
 from sparsefield.app.pages.names import shorten_all, visible, wrap_name
-from sparsefield.app.tables.file_format import list_first
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, list_first
 from sparsefield.model import Field
 
 if TYPE_CHECKING:
@@ -104,7 +103,7 @@ def plot_network(
         check_is_fitted(field)
     network = Network(field if isinstance(field, Field) else field.field_)
     unknown = [name for name in communities or () if name not in set(network.labels)]
-    problems = [f"communities names {list_first(list(map(repr, unknown)))}, unknown to the field"] if unknown else []
+    problems = [f"communities names {list_first(unknown, form=repr)}, unknown to the field"] if unknown else []
     if width_mm is not None and not MIN_MM <= width_mm <= MAX_MM:
         problems.append(f"width_mm must be from {MIN_MM:g} to {MAX_MM:g}, not {width_mm!r}")
     if problems:

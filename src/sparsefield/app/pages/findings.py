@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparsefield.analysis.network import Network, edges_that_hold, variable_at
+from sparsefield.analysis.network import Network, edges_that_hold
 from sparsefield.data import Variable
 from sparsefield.data.column_types import family_of
 from sparsefield.data.layout import COUNT_COLUMN, PATH_VIEW
@@ -326,7 +326,7 @@ def _read(sample: Dataset, table: int, column: int, term: Term, rows: np.ndarray
     """Return a column of a table, numbered among its own, in all rows or in ``rows``."""
     schema = sample.layout.schemas[table]
     number = int(schema.variable_of_column[column])
-    variable, place = variable_at(schema, number), column - int(schema.offsets[number])
+    variable, place = schema.variable(number), column - int(schema.offsets[number])
     if (cells := sample.tables[table].cells) is not None:
         known, values, has_state = np.ones(cells.n_rows, dtype=bool), np.empty(0), np.zeros(cells.n_rows, dtype=bool)
         places = np.flatnonzero(cells.columns == column)

@@ -17,10 +17,9 @@ from sparsefield.app.tables.column_findings import (
     cut_text,
     describe_column,
 )
-from sparsefield.app.tables.file_format import list_first
 from sparsefield.app.tables.values import as_polars, missing_numbers
 from sparsefield.data.frames import as_source
-from sparsefield.errors import count
+from sparsefield.errors import count, list_first
 
 TOP_LEVELS = 20
 """Number of levels that the advice proposes to keep."""
@@ -239,7 +238,7 @@ def _say(
 
 
 def _quoted(names: Sequence[str]) -> str:
-    return list_first([repr(name) for name in names])
+    return list_first(names, form=repr)
 
 
 def _missing(columns: Sequence[ColumnEntry], values: frozenset[str]) -> Iterator[Advice]:

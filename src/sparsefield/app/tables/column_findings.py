@@ -13,13 +13,12 @@ import numpy as np
 import polars as pl
 
 from sparsefield import config
-from sparsefield.app.tables.file_format import list_first
 from sparsefield.app.tables.values import date_formats, type_columns
 from sparsefield.data.column_summaries import ColumnSummary, ColumnTraits
 from sparsefield.data.frames import Source
 from sparsefield.data.schema import Kind
 from sparsefield.data.schema_learning import is_identifier, kind_of
-from sparsefield.errors import count
+from sparsefield.errors import count, list_first
 
 FindingType = Literal[
     "empty", "identifier", "free text", "dates as text", "numbers as text", "codes", "missing codes",

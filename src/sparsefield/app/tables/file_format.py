@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from sparsefield.errors import DataError, ModelFileError
+from sparsefield.errors import DataError, ModelFileError, list_first
 
 DEFAULT_MISSING = (
     "", "NA", "N/A", "n/a", "<NA>", "NaN", "nan", "NULL", "null", "?", ".", "\\N",
@@ -39,11 +39,6 @@ OPTIONS = ("missing", "missing_only", "header", "separator", "encoding", "decima
 
 OPTIONS_OF_KIND = {"csv": OPTIONS[:-1], "sheet": ("missing", "missing_only", "header", "dates", "sheet")}
 """{kind of file: options that it has}; others have words for missing values, and databases tables."""
-
-
-def list_first(words: Sequence[str], most: int = 5) -> str:
-    """Return the first words with commas between them, and how many more there are."""
-    return ", ".join(words[:most]) + (f" and {len(words) - most:,} more" if len(words) > most else "")
 
 
 @dataclass(frozen=True)
@@ -178,7 +173,7 @@ class FileFormat:
             names = [name for name, own in self.date_formats.items() if own == form]
             day = re.split("[T ]", form)[0].replace("%Y", "year").replace("%m", "month").replace("%d", "day")
             day += " and time" if "%H" in form else ""
-            parts.append(f"dates in {list_first([repr(name) for name in names])} ({day})")
+            parts.append(f"dates in {list_first(names, form=repr)} ({day})")
         return ", ".join(parts)
 
 

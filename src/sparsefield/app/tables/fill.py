@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from sparsefield.app.tables.file_format import FileFormat, list_first
+from sparsefield.app.tables.file_format import FileFormat
 from sparsefield.app.tables.read import list_columns
 from sparsefield.app.tables.values import SAMPLE_ROWS, date_formats, missing_cells, numbers_of, parse_dates
 from sparsefield.data.column_types import DATED
 from sparsefield.data.schema import Schema, Variable
-from sparsefield.errors import DataError, UnknownStateWarning, count
+from sparsefield.errors import DataError, UnknownStateWarning, count, list_first
 
 OTHER_LEVEL = "(other)"
 """The state of the levels that --top-levels groups."""

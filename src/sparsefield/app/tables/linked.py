@@ -14,14 +14,13 @@ import polars as pl
 
 from sparsefield.app.tables.codebook import inspect
 from sparsefield.app.tables.database import Database, Reference, open_database
-from sparsefield.app.tables.file_format import list_first
 from sparsefield.app.tables.places import SUFFIXES, system_of
 from sparsefield.app.tables.read import SourceTable, read_source
 from sparsefield.app.tables.values import as_polars, as_whole
 from sparsefield.data.frames import as_source
 from sparsefield.data.links import ForeignKey, Link
 from sparsefield.data.relational import Relational
-from sparsefield.errors import DataError, GuessWarning
+from sparsefield.errors import DataError, GuessWarning, list_first
 
 QUERY = re.compile(r"\s*(select|with)\s", re.IGNORECASE)
 PARTS = ["subject", "relation", "object"]

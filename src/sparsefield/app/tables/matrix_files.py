@@ -11,11 +11,10 @@ import numpy as np
 import polars as pl
 import scipy.sparse as sp
 
-from sparsefield.app.tables.file_format import list_first
 from sparsefield.app.tables.read import parquet_columns, parquet_files, polars_errors
 from sparsefield.data.memory import refuse_beyond_available
 from sparsefield.data.sparse_matrix import as_checked_csr
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, list_first
 
 CELLS_OF_BLOCK, MIN_BLOCK_ROWS = 2**21, 1024
 """Cells of a Parquet file that are dense in memory at a time, and the fewest rows, since each read has a cost."""

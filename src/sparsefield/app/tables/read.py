@@ -18,9 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sparsefield.app.tables.file_format import OPTIONS, OPTIONS_OF_KIND, TITLES, FileFormat, Source, list_first
+from sparsefield.app.tables.file_format import OPTIONS, OPTIONS_OF_KIND, TITLES, FileFormat, Source
 from sparsefield.app.tables.places import MAGIC
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, list_first
 
 if TYPE_CHECKING:
     import polars as pl

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import polars as pl
 
-from sparsefield.app.tables.file_format import DEFAULT_MISSING, FileFormat, list_first
+from sparsefield.app.tables.file_format import DEFAULT_MISSING, FileFormat
 from sparsefield.app.tables.values import read_dates, type_columns
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, list_first
 
 SAMPLE_BYTES, SAMPLE_LINES = 1 << 18, 200
 """How much of a text decides its format; more bytes if the first lines are longer."""
