@@ -354,18 +354,19 @@ def test_debug_shows_where_an_error_arose(run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "line"),
+    ("error", "limit", "line"),
     [
-        (KeyError("inner"), "KeyError: 'inner' (unexpected; --debug shows where)."),
-        (MemoryError(), "There is not enough memory:"),
-        (ImportError("a.so: failed to map segment from shared object"), "There is not enough memory:"),
+        (KeyError("inner"), -1, "KeyError: 'inner' (unexpected; --debug shows where)."),
+        (MemoryError(), -1, "There is not enough memory: use fewer rows"),
+        (KeyError("inner"), 1_500_000_000, "There is not enough memory: use fewer rows"),
     ],
 )
-def test_an_unexpected_error_is_a_line_too(run, csv: Path, tmp_path: Path, monkeypatch, error, line) -> None:
+def test_an_unexpected_error_is_a_line_too(run, csv: Path, tmp_path: Path, monkeypatch, error, limit, line) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(MarkovField, "fit", fail)
+    monkeypatch.setattr("resource.getrlimit", lambda kind: (limit, -1))
     done = run("fit", csv, *ROLES, "-o", tmp_path / "m", "--no-check")
     assert done.code == 1
     assert f"Error: {line}" in done.err
