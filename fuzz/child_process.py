@@ -25,7 +25,7 @@ START_SECONDS, CASE_SECONDS = 300.0, 60.0
 PATIENCE = 10
 """Factor of the time of a case that is run again after a hang: kernels are compiled within the first cases."""
 
-COMMAND = ("-m", "fuzz.worker")
+COMMAND = ("-X", "faulthandler", "-m", "fuzz.worker")
 
 ROOT = Path(__file__).parents[1]
 
@@ -83,15 +83,17 @@ class Child:
     def start(self) -> subprocess.Popen[bytes]:
         """Return the process, which is started unless it runs."""
         if self._process is None:
-            self._process = subprocess.Popen(
-                [sys.executable, *COMMAND],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=_environment(self.variant, self._folder),
-                start_new_session=True,  # Ctrl-C ends the campaign, which ends its children
-                bufsize=0,
-            )
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with (self._folder / "errors.txt").open("ab") as errors:  # where a crash was
+                self._process = subprocess.Popen(
+                    [sys.executable, *COMMAND],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    env=_environment(self.variant, self._folder),
+                    start_new_session=True,  # Ctrl-C ends the campaign, which ends its children
+                    bufsize=0,
+                )
             if not self._answer(START_SECONDS):
                 raise RuntimeError("The child process of the campaign does not start: run python -m fuzz.worker.")
         return self._process

@@ -79,10 +79,10 @@ def _change_entries(data: bytes, steps: list[Step]) -> bytes:
 
 def _entries(value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield the places of a JSON value: what holds each entry, and its name or number there."""
-    for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in parts:
         yield value, key
-        if isinstance(inner, (dict, list)):
-            yield from _entries(inner)
+        yield from _entries(inner)
 
 
 def _use(file: str, model: Any) -> None:

@@ -13,7 +13,7 @@ from sparsefield.app.cli.console import StatusLine, check_folder, check_table_ou
 from sparsefield.app.cli.models import ModelTables, open_model, read_tables
 from sparsefield.app.tables.file_format import PLAIN
 from sparsefield.app.tables.read import list_columns
-from sparsefield.app.tables.write import is_text_output, refuse_lost_cells, refuse_overwriting_inputs, write_table
+from sparsefield.app.tables.write import find_output_kind, refuse_lost_cells, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, count
 from sparsefield.parameters import BURN_IN
 
@@ -191,7 +191,7 @@ def sample(
         with StatusLine(f"Drawing {count(rows, 'row')}") as watch:
             drawn = field.sample(rows, **how, progress=watch.show_progress)
         file_format = (saved.format if saved.format.is_text else PLAIN).updated(options)
-        if is_text_output(output):
+        if find_output_kind(output) in ("csv", None):
             from sparsefield.app.tables.fill import date_columns_as_text
 
             drawn = date_columns_as_text(drawn, file_format.date_formats)

@@ -111,10 +111,7 @@ def read_source(
     content, options = _read_content(path), options or FileFormat()
     if strict:
         _refuse_options(content, options)
-    source = _read(content, options)
-    if source.table.height == 0 and not may_be_empty:
-        raise DataError(f"{content.name}: the table has no rows: give one with rows below its header.")
-    return source
+    return _read(content, options, may_be_empty=may_be_empty)
 
 
 def read_like(path: Path | str, options: FileFormat, source: Source | None, columns: Sequence[str]) -> SourceTable:
@@ -140,8 +137,6 @@ def read_like(path: Path | str, options: FileFormat, source: Source | None, colu
         except DataError as error:
             problem = error if attempt is attempts[0] else problem
             continue
-        if table.table.height == 0:
-            raise DataError(f"{content.name}: the table has no rows: give one with rows below its header.")
         if set(columns) & set(table.table.columns):
             return table
     raise problem
@@ -200,7 +195,8 @@ def _refuse_options(content: _Content, options: FileFormat) -> None:
         raise DataError(f"{content.name}: remove {words}: a file of the kind {title} does not have {these}.")
 
 
-def _read(content: _Content, options: FileFormat) -> SourceTable:
+def _read(content: _Content, options: FileFormat, *, may_be_empty: bool = False) -> SourceTable:
+    from sparsefield.app.tables.text import read_text
     from sparsefield.app.tables.values import with_nulls
 
     name, kind = content.name, content.kind
@@ -208,20 +204,22 @@ def _read(content: _Content, options: FileFormat) -> SourceTable:
     options = FileFormat(**own, kind=kind, compression=content.compression)
     with polars_errors(name):
         if kind == "csv":
-            from sparsefield.app.tables.text import read_text
-
-            return SourceTable(*read_text(content.data, name, options))
-        if kind == "sheet":
-            return _read_sheet(content.data, name, options)
-        if kind in MAGIC:
+            source = SourceTable(*read_text(content.data, name, options))
+        elif kind == "sheet":
+            source = _read_sheet(content.data, name, options)
+        elif kind in MAGIC:
             from sparsefield.app.tables.database import open_database
 
             with content.as_file() as path, open_database(path, name) as database:
                 options = replace(options, sheet=_choose(database.tables, options.sheet, name, "table"))
                 cells = database.read(options.sheet or "")
+            source = SourceTable(with_nulls(cells, options.missing_words), cells, options)
         else:
             cells = _read_typed(content)
-    return SourceTable(with_nulls(cells, options.missing_words), cells, options)
+            source = SourceTable(with_nulls(cells, options.missing_words), cells, options)
+    if source.table.height == 0 and not may_be_empty:
+        raise DataError(f"{name}: the table has no rows: give one with rows below its header.")
+    return source
 
 
 def _read_typed(content: _Content) -> pl.DataFrame:

@@ -91,11 +91,6 @@ def refuse_lost_cells(table: pl.DataFrame, path: Path, copies: int = 1) -> None:
             raise DataError(f"{path}: {what}, and a cell at most {LONGEST_TEXT:,} in Excel: write .parquet or .csv.")
 
 
-def is_text_output(path: Path) -> bool:
-    """Return whether an output for a table is text with separated cells, as devices and pipes are."""
-    return find_output_kind(path) in ("csv", None)
-
-
 def refuse_overwriting_inputs(outputs: Iterable[Path | None], inputs: Iterable[Path | None]) -> None:
     """Refuse outputs that are also inputs, by path, by a link, or by standard input, or that are named twice.
 
