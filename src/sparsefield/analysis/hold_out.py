@@ -181,13 +181,7 @@ def evaluate(
 
 
 def hold_out(
-    X: Any,
-    estimator: Any,
-    share: float = 0.1,
-    observed: Columns = None,
-    seed: int = 0,
-    *,
-    sample_weight: Any = None,
+    X: Any, estimator: Any, share: float = 0.1, observed: Columns = None, seed: int = 0, *, sample_weight: Any = None
 ) -> Evaluation:
     """Hold out a share of the known target cells once, fit to the others and score the held-out cells; see `evaluate`.
 
@@ -315,12 +309,7 @@ class TargetCells:
 
     @classmethod
     def of(
-        cls,
-        X: Any,
-        estimator: Any,
-        observed: Columns,
-        states: States = None,
-        sample_weight: Any = None,
+        cls, X: Any, estimator: Any, observed: Columns, states: States = None, sample_weight: Any = None
     ) -> TargetCells:
         if sp.issparse(X):
             X = as_source(X).native.toarray()
@@ -393,10 +382,7 @@ def split_cells(cells: TargetCells, folds: int, seed: int) -> Iterator[list[Arra
 
 
 def _run_fold(
-    cells: TargetCells,
-    estimator: Any,
-    held_out: list[Array],
-    on_fit: Callable[[Any, Any], None] | None = None,
+    cells: TargetCells, estimator: Any, held_out: list[Array], on_fit: Callable[[Any, Any], None] | None = None
 ) -> tuple[Fold, list[ColumnEvaluation]]:
     """Return the scores of one fold, and those of its columns."""
     field: Any = clone(estimator)

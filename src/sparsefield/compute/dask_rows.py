@@ -22,13 +22,7 @@ from sparsefield.data.labels import Label, label_sort_key
 from sparsefield.data.layout import Layout
 from sparsefield.data.schema import Schema
 from sparsefield.data.schema_learning import check_roles, learn_from_summaries, summarize_columns
-from sparsefield.data.table import (
-    Block,
-    combine_digests,
-    cut_into_blocks,
-    encode_rows,
-    warn_unknown_values,
-)
+from sparsefield.data.table import Block, combine_digests, cut_into_blocks, encode_rows, warn_unknown_values
 from sparsefield.errors import DataError
 
 JOINED_AT_ONCE = 8

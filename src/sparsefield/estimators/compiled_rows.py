@@ -21,13 +21,7 @@ from sparsefield.data import Dataset, Source, Table, as_source
 from sparsefield.data.frames import is_dask_collection
 from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.estimators.field_estimator import FieldEstimator
-from sparsefield.inference import (
-    CellProbabilities,
-    Marginals,
-    infer,
-    infer_marginals,
-    predict_observed,
-)
+from sparsefield.inference import CellProbabilities, Marginals, infer, infer_marginals, predict_observed
 from sparsefield.inference.gibbs import AIS
 from sparsefield.model import Field
 from sparsefield.objectives import PseudoLikelihood

@@ -33,12 +33,7 @@ from sparsefield.data.labels import as_numbers, factorize
 from sparsefield.data.schema_learning import given_kinds
 from sparsefield.errors import DataError
 from sparsefield.estimators.answers import Posterior, mean
-from sparsefield.estimators.compiled_rows import (
-    infer_missing,
-    joint_log_likelihood,
-    read_by_name,
-    threads_for,
-)
+from sparsefield.estimators.compiled_rows import infer_missing, joint_log_likelihood, read_by_name, threads_for
 from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
 from sparsefield.estimators.queries import find_completion
 from sparsefield.estimators.training import check_parameters, read_groups, split_groups, train
@@ -194,13 +189,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         """
         return self._infer_rows(self._compile_rows(X, known))
 
-    def predict(
-        self,
-        X: Any,
-        *,
-        decode: Literal["marginal", "joint"] = "marginal",
-        known: Any = None,
-    ) -> np.ndarray:
+    def predict(self, X: Any, *, decode: Literal["marginal", "joint"] = "marginal", known: Any = None) -> np.ndarray:
         """Return the classes of each label, (rows,) or (rows, labels); the mean of a numeric label.
 
         Parameters

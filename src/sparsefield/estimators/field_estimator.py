@@ -21,16 +21,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from sparsefield.compute import Engine
-from sparsefield.data import (
-    Dataset,
-    Layout,
-    Schema,
-    Source,
-    as_source,
-    check_kind,
-    compile_table,
-    make_frame,
-)
+from sparsefield.data import Dataset, Layout, Schema, Source, as_source, check_kind, compile_table, make_frame
 from sparsefield.data.frame_building import Frame
 from sparsefield.data.frames import is_dask_collection
 from sparsefield.data.schema_learning import Kinds, given_kinds

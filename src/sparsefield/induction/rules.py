@@ -18,13 +18,7 @@ from sparsefield.data import CandidateBlock, Layout
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.data.layout import Side
 from sparsefield.data.memory import refuse_beyond_memory
-from sparsefield.induction.candidates import (
-    Proposals,
-    all_pairs,
-    best_proposals,
-    concatenate_proposals,
-    edge_norms,
-)
+from sparsefield.induction.candidates import Proposals, all_pairs, best_proposals, concatenate_proposals, edge_norms
 from sparsefield.induction.dense_scores import (
     RankOne,
     Thresholds,

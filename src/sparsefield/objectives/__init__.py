@@ -10,11 +10,7 @@ from sparsefield.objectives.likelihood_evaluator import (
     LikelihoodEvaluator,
 )
 from sparsefield.objectives.objective import Objective, Problem
-from sparsefield.objectives.pseudo_likelihood import (
-    CovariateGradientFactors,
-    LatentEvaluator,
-    PseudoLikelihood,
-)
+from sparsefield.objectives.pseudo_likelihood import CovariateGradientFactors, LatentEvaluator, PseudoLikelihood
 from sparsefield.objectives.sparse_evaluator import SparseEvaluator, SparseGradientFactors
 from sparsefield.objectives.training_rows import EM
 

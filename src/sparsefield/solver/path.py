@@ -22,16 +22,7 @@ from sparsefield.model import Field, pad_features
 from sparsefield.objectives import EM, Objective
 from sparsefield.parameters import CHECKPOINT_NAME
 from sparsefield.solver.checkpoint import CheckpointFile, fingerprint, load_state, make_folder, save_state
-from sparsefield.solver.fit import (
-    EXACT,
-    add_features,
-    add_start,
-    begin,
-    drop_inactive,
-    fit,
-    optimize,
-    score,
-)
+from sparsefield.solver.fit import EXACT, add_features, add_start, begin, drop_inactive, fit, optimize, score
 from sparsefield.solver.policy import TrainingOptions
 from sparsefield.solver.state import FitCallbacks, FitResult, State, WarmStart
 

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sparsefield.app.cli import options as opt
-from sparsefield.app.cli.console import (
-    StatusLine,
-    check_output,
-    check_table_output,
-    deliver,
-    frame_table,
-    note,
-)
+from sparsefield.app.cli.console import StatusLine, check_output, check_table_output, deliver, frame_table, note
 from sparsefield.app.cli.inputs import ColumnOptions, form_of, read_data
 from sparsefield.app.cli.models import model_parts, open_model, read_rows
 from sparsefield.app.tables.file_format import FileFormat

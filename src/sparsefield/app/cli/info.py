@@ -46,11 +46,7 @@ NOT_SHOWN = ("l1", "templates", "latent", "observed")
 
 
 @opt.expanded
-def info(
-    *,
-    model: opt.Model,
-    as_json: opt.Json = False,
-) -> None:
+def info(*, model: opt.Model, as_json: opt.Json = False) -> None:
     """Summarize a model: its variables, states, features and options, and whether the optimizer converged.
 
     A model that was given, not learned, has no options and no frequencies of states.

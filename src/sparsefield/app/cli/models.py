@@ -245,12 +245,7 @@ def model_parts(field: Any, rows: Any) -> tuple[Any, Any]:
 
 
 def remember_source(
-    field: Any,
-    data: Path,
-    dataset: InputData,
-    command: str,
-    top_levels: int | None,
-    held_out: HeldOut | None = None,
+    field: Any, data: Path, dataset: InputData, command: str, top_levels: int | None, held_out: HeldOut | None = None
 ) -> None:
     """Record in a fitted field how its table was read, by which command, and how well it predicts held-out cells."""
     import msgspec
