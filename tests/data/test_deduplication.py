@@ -10,7 +10,7 @@ from plain import learn_plain_schema
 
 from sparsefield import MarkovField
 from sparsefield.data import Dataset, as_source, compile_table, deduplicate_rows
-from sparsefield.data import splits as module
+from sparsefield.data import dataset as module
 
 
 def sample_of(frame: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> Dataset:

@@ -9,8 +9,8 @@ import pytest
 from sparsefield import Features, MarkovField, Solver
 from sparsefield.kernels.proximal_newton import newton_step
 from sparsefield.kernels.regression_hessians import Designs, NewtonSystem, empty_system
+from sparsefield.objectives import DenseEvaluator
 from sparsefield.objectives.curvature import MIN_DIAGONAL
-from sparsefield.solver.optimizer import Optimizer
 
 
 def table(rows: int = 300, seed: int = 0) -> pd.DataFrame:
@@ -80,7 +80,7 @@ ALL_TRIPLES = {"features": Features(max_order=3, expand="all")}
 def test_fits_with_newton_steps_alone_and_without_any_reach_the_same_optimum(monkeypatch, options) -> None:
     objectives = []
     for cost in (0.0, np.inf):
-        monkeypatch.setattr(Optimizer, "_newton_cost", lambda self, cost=cost: cost)
+        monkeypatch.setattr(DenseEvaluator, "hessian_cost", lambda self, graphs, cost=cost: cost)
         field = MarkovField(l1=3.0, n_jobs=1, solver=Solver(kkt_tol=1e-4), **options).fit(table())
         assert field.converged_
         objectives.append(field.field_.record.objective)
