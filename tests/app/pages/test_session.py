@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import polars as pl
 import pytest
@@ -68,6 +70,18 @@ def test_linked_tables_have_rows_and_no_values_to_set() -> None:
     last = len(data.tables["person"]) - 1
     assert [cell["name"] for cell in session.row({"table": "person", "row": last})["missing"]] == ["smokes"]
     assert 'data-tab="evidence"' not in session.page
+    visits = data.tables["visit"].with_row_index()
+    who = visits["who"][0]
+    shown = session.row({"table": "person", "row": data.tables["person"]["id"].to_list().index(who)})
+    (link,) = shown["linked"]
+    assert link["title"] == "visit, who"
+    assert [row for _, row, *_ in link["rows"]] == visits.filter(pl.col("who") == who)["index"].to_list()
+    states = [dict(pair.split(" = ") for pair in text.split(", ")) for *_, text in link["rows"]]
+    for reason in shown["reasons"]:  # of as many linked rows as have the state
+        number, state = re.search(r"since (\d+) of \d+ linked rows? ha\w+ visit\.(\S+),", reason).groups()
+        name, value = state.split("=")
+        assert int(number) == sum(own[name] == value for own in states)
+    assert shown["reasons"]
     with pytest.raises(DataError, match="one table"):
         session.beliefs({"set": {}})
 

@@ -156,6 +156,11 @@ class TableRows:
         name = None if names is None else names[row]
         return f"row {row + 1}" if name is None else f"{name} (row {row + 1})"
 
+    def summary(self, table: str, row: int) -> str:
+        """Return the values of a row that are not missing."""
+        values = self.tables[table].table.row(row, named=True)
+        return ", ".join(f"{name} = {value}" for name, value in values.items() if value is not None)
+
     def find(self, table: str, text: str, limit: int) -> list[int]:
         """Return rows by their number, or by text that their name contains."""
         n_rows, names, text = self.tables[table].cells.height, self._names[table], text.strip().lower()

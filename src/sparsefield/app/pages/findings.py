@@ -19,7 +19,7 @@ from sparsefield.data.column_types import family_of
 from sparsefield.data.layout import COUNT_COLUMN, PATH_VIEW
 from sparsefield.errors import count
 from sparsefield.model import Field
-from sparsefield.model.feature_tables import Feature, Term, name_features
+from sparsefield.model.feature_tables import Feature, Term, list_features, name_features
 from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE
 
 if TYPE_CHECKING:  # 'sparsefield info' needs only sentences about edges, and would wait for these
@@ -281,6 +281,27 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.0995 or share == 0 else f"{100 * share:.2g}%"
 
 
+def linked_evidence(field: Field, sample: Dataset, table: str, row: int, most: int = MAX_EXAMPLES) -> list[str]:
+    """Return which states of linked rows speak most for and against the states of a row, in sentences.
+
+    The number at the end is what they add to the log-odds of a state: a weight times the linked rows with the state.
+    """
+    reasons: list[tuple[float, str]] = []
+    for feature in list_features(field):
+        ends = _read_ends(sample, feature) if feature.over_link and len(feature.columns) == 2 else None
+        if ends is None or any(term.state is None for term in feature.terms):
+            continue
+        for own, other in (ends, ends[::-1]) if feature.columns[0] != feature.columns[1] else (ends,):
+            here = own.rows == row
+            number = int(np.count_nonzero(other.has_state & here))
+            if own.term.table == table and number:
+                rows = f"{number:,} of {count(int(np.count_nonzero(here)), 'linked row')}"
+                more, added = "more" if feature.weight > 0 else "less", number * feature.weight
+                what = f"{own.term.text} is {more} likely, since {rows} {'has' if number == 1 else 'have'}"
+                reasons.append((added, f"{what} {other.term.text}, {feature.template} ({added:+.2f})"))
+    return [text for _, text in sorted(reasons, key=lambda reason: -abs(reason[0]))[:most]]
+
+
 @dataclass(frozen=True)
 class _End:
     """One of the two columns of a pair feature, with its cells in all pairs of rows that the feature is about."""
@@ -293,6 +314,8 @@ class _End:
     """(pairs of rows,) bool: where it has the state of the term; False for a score."""
     values: np.ndarray
     """(pairs of rows,): the numbers of a numeric column, or positions 1, 2, ... of ordered states."""
+    rows: np.ndarray | None
+    """(pairs of rows,): the rows that have the cells; None for all rows of the table."""
 
 
 def _read_ends(sample: Dataset, feature: Feature) -> tuple[_End, _End] | None:
@@ -351,4 +374,4 @@ def _read(sample: Dataset, table: int, column: int, term: Term, rows: np.ndarray
         values = of_state[codes] if is_score else np.zeros(len(codes))
     if rows is not None:
         known, has_state, values = known[rows], has_state[rows], values[rows]
-    return _End(term, variable, known, has_state, values)
+    return _End(term, variable, known, has_state, values, rows)

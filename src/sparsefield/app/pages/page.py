@@ -49,16 +49,20 @@ from sparsefield.app.pages.network_document import describe_network, distributio
 from sparsefield.app.tables.codebook import Codebook
 from sparsefield.app.tables.file_format import HeldOut, source_of
 from sparsefield.atomic_write import write_atomically
+from sparsefield.data.links import Template
 from sparsefield.errors import count
 from sparsefield.estimators import FieldEstimator
 from sparsefield.model import Field
-from sparsefield.model.feature_tables import list_features
+from sparsefield.model.feature_tables import Feature, list_features
 
 MAX_FEATURES, MAX_COLUMNS = 200, 400
 """Features and columns of the tables."""
 
 MOST_WITH_PATHS = 500
 """Largest number of columns for which a page has closeness and betweenness; more take seconds."""
+
+TABLE_SIZE = 230, 86
+"""Width and height of a table and the space around it, in a diagram of linked tables."""
 
 FIGURE = re.compile(
     r"(\d[\d.,]*%|\d[\d.]*(?= of \d+ (?:on average|overall))|(?<! of )(?<![\d.,-])-?\d[\d.,]*(?= on average| overall)"
@@ -126,6 +130,7 @@ def make_page(
         quality=None if scored is None or not scored.scores else _quality(field, scored),
         features=_features(network, {} if intervals is None else intervals.by_feature),
         groups=groups,
+        linked=_linked_tables(network, X) if network.linked else None,
         centrality=_centrality(network, rings),
         stability=describe_stability(field, list_features(field)) if field.record.stability else [],
         method=_method(estimator),
@@ -296,6 +301,66 @@ def _features(network: Network, intervals: Mapping[str, tuple[float, float]]) ->
         "intervals": intervals,
         "scale": describe_weights(field),
     }
+
+
+def _linked_tables(network: Network, data: Any) -> dict[str, Any]:
+    """Return a diagram of the tables and their links, and the strongest features of each template in sentences.
+
+    Arrows lead to the right, from a table to those that its rows are linked to. Without data, only links are known that
+    have a template "across".
+    """
+    layout = network.field.layout
+    links = {t.names[0]: ends for t, ends in zip(layout.templates, layout.ends, strict=True) if t.kind == "across"}
+    if data is not None:
+        known = {name: number for number, name in enumerate(layout.tables)}
+        links = {name: (known[link.table], known[link.to]) for name, link in data.links.items()}
+    level = dict.fromkeys(range(len(layout.tables)), 0)
+    for _ in layout.tables:  # which ends although links may lead around
+        level |= {
+            to: min(level[table] + 1, len(level))
+            for table, to in links.values()
+            if level[to] <= level[table] and table != to
+        }
+    columns = [[k for k in level if level[k] == step] for step in sorted(set(level.values()))]
+    height = TABLE_SIZE[1] * max(map(len, columns))
+    place = {
+        table: (TABLE_SIZE[0] * x, (y + 0.5) * height / len(column))
+        for x, column in enumerate(columns)
+        for y, table in enumerate(column)
+    }
+    arrows: dict[tuple[int, int], list[str]] = {}
+    for name, ends in links.items():
+        arrows.setdefault(ends, []).append(name)
+    tables = []
+    for number, (name, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True)):
+        rows = "" if data is None else f"{count(data.sources[name].n_rows, 'row')}, "
+        about = rows + count(len(schema.order), "column")
+        tables.append((name, about, ", ".join(arrows.pop((number, number), [])), *place[number]))
+    by_template: dict[str, list[Feature]] = {}
+    for feature in list_features(network.field):
+        by_template.setdefault(feature.template, []).append(feature)
+    return {
+        "size": (TABLE_SIZE[0] * len(columns), height),
+        "tables": tables,
+        "arrows": [(*place[a], *place[b], ", ".join(names)) for (a, b), names in arrows.items()],
+        "templates": [
+            (_describe_template(template, [layout.tables[end] for end in ends if end >= 0]), own)
+            for template, ends in zip(layout.templates, layout.ends, strict=True)
+            if (own := by_template.get(template.label))
+        ],
+    }
+
+
+def _describe_template(template: Template, tables: Sequence[str]) -> str:
+    """Return which rows a template connects, in words."""
+    by = " and ".join(template.names)
+    return {
+        "within": f"Columns of the same row of {tables[0]}",
+        "across": f"A row of {tables[0]}, and the row of {tables[-1]} that it is linked to by {by}",
+        "shared": f"Two rows of {' and '.join(dict.fromkeys(tables))} that are linked to the same row by {by}",
+        "swapped": f"Two rows of {tables[0]}, r(n, m) and r(m, n), whose links {by} are swapped",
+        "joined": f"Two rows of {' and '.join(dict.fromkeys(tables))} to which one row is linked by {by}",
+    }.get(template.kind, template.label)
 
 
 def _centrality(network: Network, rings: Mapping[str, float]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from sparsefield.app.pages.cells import (
     read_value,
     table_beliefs,
 )
+from sparsefield.app.pages.findings import linked_evidence
 from sparsefield.app.pages.names import told_warnings
 from sparsefield.app.pages.page import make_page
 from sparsefield.data import Dataset, as_source, compile_table
@@ -30,7 +31,7 @@ from sparsefield.data.schema import Label, Variable
 from sparsefield.data.table import Table
 from sparsefield.errors import DataError, UnknownStateWarning
 from sparsefield.estimators import CRFClassifier, MarkovField, RelationalField
-from sparsefield.estimators.compiled_rows import compile_densely, infer_cells, infer_missing
+from sparsefield.estimators.compiled_rows import compile_densely, compile_rows, infer_cells, infer_missing
 from sparsefield.inference import BeliefPropagation, InferenceMethod
 
 METHODS = {
@@ -48,8 +49,9 @@ WIDE = 2_000
 WIDE_METHOD = BeliefPropagation(tolerance=1e-4)
 """A page shows a tenth of a percent."""
 
-MAX_CHANGES, LEAST_CHANGE, MAX_FOUND = 60, 0.005, 40
-"""Columns whose beliefs are sent, the smallest change that colors a column, and rows that a search finds."""
+MAX_CHANGES, LEAST_CHANGE, MAX_FOUND, MAX_LINKED = 60, 0.005, 40, 8
+"""Columns whose beliefs are sent, the smallest change that colors a column, rows that a search finds, and those of a
+link."""
 
 
 class Session:
@@ -183,8 +185,28 @@ class Session:
                 answer = infer_cells(self._with_method(method), Dataset.single(self._compile_row(known)))
                 columns = beliefs_by_column(self.model.field_.schema, answer.conditionals[0])
                 beliefs, methods = {name: belief[0] for name, belief in columns.items()}, answer.methods
-        described = rows.describe(table, row, beliefs)
+            linked = self._describe_linked(table, row) if self.linked else {}
+        described = rows.describe(table, row, beliefs) | linked
         return {"name": rows.row_name(table, row), **described, **_notes(methods, lines)}
+
+    def _describe_linked(self, table: str, row: int) -> dict[str, Any]:
+        """Return the rows that a row is linked to and those linked to it, and what their states say about its own."""
+        rows, neighbors = self._rows(), []
+        for name, link in rows.data.links.items():
+            pairs = rows.data.linked_rows(name)
+            for here, there, (own, other) in ((link.table, link.to, pairs), (link.to, link.table, pairs[::-1])):
+                found = other[own == row] if here == table else []
+                names = [
+                    [there, int(k), rows.row_name(there, int(k)), rows.summary(there, int(k))]
+                    for k in found[:MAX_LINKED]
+                ]
+                if names:
+                    neighbors.append({"title": f"{there}, {name}", "more": len(found) - len(names), "rows": names})
+        return {"linked": neighbors, "reasons": linked_evidence(self.model.field_, self._linked_rows, table, row)}
+
+    @cached_property
+    def _linked_rows(self) -> Dataset:
+        return compile_rows(self.model, self._rows().data)
 
     # -- reading requests --------------------------------------------------------------------------------------------
 

@@ -532,6 +532,24 @@
         );
       }
       parts.push(list);
+      if (answer.reasons?.length)
+        parts.push(
+          make("h4", {}, "What linked rows say"),
+          make("ul", { class: "plainlist" }, ...answer.reasons.map((line) => make("li", {}, line))),
+        );
+      for (const link of answer.linked ?? []) {
+        parts.push(
+          make("h4", {}, `Linked: ${link.title}`),
+          ...link.rows.map(([table, row, name, text]) => {
+            const go = button(name, () => {
+              Object.assign(question, { table, row, set: {} });
+              refresh();
+            });
+            return make("div", { class: "row" }, go, make("span", { class: "soft small fill-rest" }, text));
+          }),
+          link.more ? make("p", { class: "soft" }, `and ${link.more.toLocaleString("en")} more rows`) : "",
+        );
+      }
       for (const [title, cells] of [
         ["Covariates", answer.covariates],
         ["Values that did not occur in training", answer.unknown],
