@@ -223,3 +223,24 @@ def test_features_over_paths_have_three_terms_in_tables_sentences_and_networks()
     network = Network(field.field_)
     assert {network.template(k) for k in range(len(network.ends))} >= {TRIANGLE}
     assert set(field.edges_["template"]) == {network.template(k) for k in range(len(network.ends))}
+
+
+def test_templates_are_induced_where_they_predict_hidden_cells() -> None:
+    data = planted(3, hidden=0.1)[0]
+    field = RelationalField(l1=2.0, templates="auto", random_state=0).fit(data)
+    assert {template.label for template in field.field_.layout.templates} >= {"within pair", TRIANGLE}
+    assert any(line.startswith(f"{TRIANGLE} added") for line in field.template_search_)
+    again = RelationalField(l1=2.0, templates="auto", random_state=0, n_jobs=3).fit(data)
+    assert (again.field_.theta == field.field_.theta).all()
+    alone = RelationalField(l1=2.0, templates=field.field_.layout.templates).fit(data)
+    assert np.sort(alone.field_.theta) == pytest.approx(np.sort(field.field_.theta), abs=0.02)
+
+
+def test_templates_that_promise_nothing_are_not_tried() -> None:
+    rng = np.random.default_rng(0)
+    data = planted(3)[0]
+    noise = data.tables["pair"].with_columns(
+        *(pl.Series(name, rng.integers(0, 2, 576)) for name in ("parent", "brother", "uncle"))
+    )
+    field = RelationalField(templates="auto", random_state=0).fit(data.with_tables({"pair": noise}))
+    assert [template.kind for template in field.field_.layout.templates] == ["within", "swapped"]

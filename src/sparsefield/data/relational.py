@@ -21,6 +21,9 @@ SHOWN_OFFENDERS = 3
 MAX_PAIRS = 200_000_000
 """Largest number of pairs of rows of a template. Compilation takes about 45 bytes per pair, so this is some 9 GB."""
 
+AUTO = "auto"
+"""Stands for templates that a fit finds by itself, beyond the default ones."""
+
 Rows = tuple[np.ndarray, np.ndarray]
 
 
@@ -74,7 +77,7 @@ class Relational:
         self.links = {name: as_link(name, given) for name, given in given_links.items()}
         self.observed = _columns_by_table(observed, "observed")
         self.ignore = _columns_by_table(ignore, "ignore")
-        self.templates = None if templates is None else as_templates(templates)
+        self.templates = templates if templates is None or templates == AUTO else as_templates(templates)
         self._pairs: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._row_of_key: dict[str, dict[Label, int]] = {}
         self._check()
@@ -351,10 +354,10 @@ def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, s
 
 
 def resolve_templates(data: Relational, templates: Any = None) -> tuple[Template, ...]:
-    """Return the given templates, those of the data, or the default ones; check them against the data."""
+    """Return the given templates, those of the data, or the default ones, also for "auto"; check them."""
     if templates is None:
         templates = data.templates
-    if templates is None:
+    if templates is None or templates == AUTO:
         return tuple(_default_templates(data))
     resolved = tuple(sorted(as_templates(templates), key=lambda template: template.over_paths))
     for k, template in enumerate(resolved):

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.data import (
+    AUTO,
     Dataset,
     JoinedColumns,
     Label,
@@ -46,6 +47,7 @@ from sparsefield.estimators.compiled_rows import (
 )
 from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData, as_seed
 from sparsefield.estimators.queries import find_completion
+from sparsefield.estimators.template_induction import candidate_templates, induce_templates
 from sparsefield.estimators.training import check_parameters, train
 from sparsefield.inference import MeanField, draw, settle_paths
 from sparsefield.inference.elimination import MAX_CELLS
@@ -73,7 +75,9 @@ class RelationalField(FieldEstimator):
     ----------
     templates : list of templates, such as ``"across subject"`` or a `Template`
         Kinds of pairs of rows that features may connect. None takes those of the data, or else the default: within
-        each table, and across each link.
+        each table, and across each link. "auto" also tries those that are swapped, shared, joined, triangles and
+        cycles, in the order of the gains that their features promise, and adds what predicts hidden cells better;
+        ``template_search_`` says what happened.
     missing, inference
         "em" draws the missing cells of all tables together. "mean-field" updates all linked rows in a fixed order until
         no belief changes by more than 0.001; ``MeanField(tolerance=0.1)`` is the paper's rule.
@@ -115,7 +119,6 @@ class RelationalField(FieldEstimator):
         self, X: Relational, y: Any = None, *, states: Mapping[str, Mapping[str, Sequence[Label]]] | None = None
     ) -> Iterator[TrainingData]:
         data = _checked(X)
-        templates = resolve_templates(data, self.templates)
         names = tuple(data.tables)
         kinds = self.kinds if isinstance(self.kinds, Mapping) else {}
         for option, mapping in (("states", states or {}), ("kinds", kinds)):
@@ -126,15 +129,27 @@ class RelationalField(FieldEstimator):
                 )
         columns = {name: data.select_variables(name) for name in names}
         schemas = tuple(self._learn_schema(data, name, columns[name], (states or {}).get(name)) for name in names)
-        ends = tuple(_ends(data, names, template) for template in templates)
-        pairs = _pairs(data, templates)
-        has_neighbor_count = tuple(
-            _neighbor_counts_differ(data, names, *parts) for parts in zip(templates, ends, pairs, strict=True)
-        )
-        layout = Layout(names, schemas, templates, ends, has_neighbor_count)
-        if layout.path_views:
-            self._check_paths()
-        yield TrainingData(_compile(columns, layout, pairs), next(iter(data.sources.values())).kind)
+
+        def compile(templates: Sequence[Template]) -> Dataset:
+            templates = resolve_templates(data, templates)
+            ends = tuple(_ends(data, names, template) for template in templates)
+            pairs = _pairs(data, templates)
+            has_neighbor_count = tuple(
+                _neighbor_counts_differ(data, names, *parts) for parts in zip(templates, ends, pairs, strict=True)
+            )
+            layout = Layout(names, schemas, templates, ends, has_neighbor_count)
+            if layout.path_views:
+                self._check_paths()
+            return _compile(columns, layout, pairs)
+
+        dataset, start = compile(resolve_templates(data, self.templates)), None
+        if (data.templates if self.templates is None else self.templates) == AUTO:
+            base = dataset.layout.templates
+            with threads_for(self, dataset) as engine:
+                candidates = candidate_templates(data, base)
+                chosen, start, self.template_search_ = induce_templates(self, base, candidates, compile, engine)
+            dataset = compile(chosen) if chosen != base else dataset
+        yield TrainingData(dataset, next(iter(data.sources.values())).kind, start=start)
 
     def _check_paths(self) -> None:
         """Refuse options that features over three linked rows do not have."""

@@ -1,0 +1,173 @@
+"""Induction of templates: those over which left-out features promise most, confirmed by predictions of hidden cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from sparsefield.compute import Engine
+from sparsefield.data import Dataset, Layout, Relational, Template
+from sparsefield.data.links import ForeignKey
+from sparsefield.data.paths import PathView
+from sparsefield.estimators.field_estimator import FieldEstimator, as_seed
+from sparsefield.estimators.training import make_path, training_options
+from sparsefield.induction import Grafting
+from sparsefield.inference import MeanField
+from sparsefield.model import Field
+from sparsefield.objectives import PseudoLikelihood
+from sparsefield.objectives.objective import PairQuery
+from sparsefield.solver import FitCallbacks, HeldOut, SelectionOptions, WarmStart
+from sparsefield.solver.folds import make_folds
+from sparsefield.solver.working_set import CenteredParametrization
+
+SHARE_OF_LARGEST = 0.02
+"""The l1 of trials, as a share of the largest gradient of a field of biases, where the estimator selects its own."""
+
+MAX_NEIGHBORS, MAX_ENTITIES = 2_000_000, 500
+"""Pairs of rows of a template "shared", and entities of one over paths, up to which it is tried: others take long."""
+
+MOST_FEATURES = 200
+"""The features of a template whose gains are added up: more of them express the same dependence again."""
+
+STANDARD_ERRORS = 1.0
+"""A template is admitted if hidden cells are predicted better by so many standard errors of the difference."""
+
+
+class Trial(NamedTuple):
+    """A field over some templates, and what it says of cells that it was not learned from."""
+
+    dataset: Dataset
+    """The rows that it was learned from."""
+    field: Field
+    scores: np.ndarray
+    """(batches,): mean log-probabilities of hidden cells."""
+
+
+def candidate_templates(data: Relational, base: Sequence[Template]) -> list[Template]:
+    """Return the templates that may be added to the default ones: swapped, shared, joined, triangle and cycle.
+
+    Those with very many pairs of rows or entities are left out.
+    """
+    known, found = {template.label for template in base}, []
+    keys = {name: link for name, link in data.links.items() if isinstance(link, ForeignKey)}
+    for name, link in keys.items():
+        sizes = np.bincount(data.linked_rows(name)[1]) if data.variables(link.table) else np.empty(0)
+        if 0 < float(np.square(sizes, dtype=float).sum() - sizes.sum()) / 2.0 <= MAX_NEIGHBORS:
+            found.append(Template("shared", (name,)))
+    for one, other in combinations(keys, 2):
+        table, to = keys[one].table, keys[one].to
+        if keys[other].table != table:
+            continue
+        if data.variables(to) and data.variables(keys[other].to):
+            found.append(Template("joined", (one, other)))
+        if keys[other].to == to and data.variables(table):
+            found.append(Template("swapped", (one, other)))
+            if data.sources[to].n_rows <= MAX_ENTITIES:
+                found += [Template("triangle", (one, other)), Template("cycle", (one, other))]
+    return [template for template in found if template.label not in known]
+
+
+def induce_templates(
+    estimator: FieldEstimator,
+    base: Sequence[Template],
+    candidates: Iterable[Template],
+    compile: Callable[[Sequence[Template]], Dataset],
+    engine: Engine,
+) -> tuple[tuple[Template, ...], WarmStart | None, list[str]]:
+    """Return the base templates with those that predict hidden cells better, a start for them, and a report in words.
+
+    In each round the gains of all candidates are estimated at the field over the templates so far, and the best one is
+    tried. ``compile`` returns the dataset of some templates.
+    """
+    chosen, waiting, words = tuple(base), list(candidates), []
+    if not waiting:
+        return chosen, None, words
+    options = training_options(estimator)
+    if isinstance(estimator.l1, str):
+        alone = replace(options, l1=np.finfo(float).max, certify=False)
+        path = make_path(estimator, compile(chosen), alone, engine, callbacks=FitCallbacks())
+        path.run()
+        options = replace(options, l1=SHARE_OF_LARGEST * path.l1_max())
+    ways = SelectionOptions(criterion=HeldOut(folds=1), seed=as_seed(estimator.random_state) or 0)
+
+    def attempt(templates: Sequence[Template], last: Trial | None) -> Trial:
+        train, score = make_folds(compile(templates), engine, ways).folds[0]()
+        start = None if last is None else renumbered(last.field, train.layout)
+        settings = replace(options, certify=False)
+        path = make_path(estimator, train, settings, engine, start=start, callbacks=FitCallbacks())
+        field = path.run().field
+        return Trial(train, field, score(path)[0])
+
+    current = attempt(chosen, None)
+    while waiting:
+        gains = []
+        for template in waiting:
+            train = make_folds(compile((*chosen, template)), engine, ways).folds[0]()[0]
+            gains.append(estimated_gain(train, current.field, template, options.l1, engine))
+        best = int(np.argmax(gains))
+        template = waiting.pop(best)
+        if gains[best] <= 0.0:
+            words.append(f"no feature over {', '.join(t.label for t in (template, *waiting))} promises to help")
+            break
+        tried = attempt((*chosen, template), current)
+        difference = tried.scores - current.scores
+        better, error = float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(len(difference)))
+        verdict = "added" if better > STANDARD_ERRORS * error else "left out"
+        words.append(f"{template.label} {verdict}: hidden cells {better:+.4f} +- {error:.4f} log-probability per cell")
+        if verdict == "added":
+            chosen, current = tuple(sorted((*chosen, template), key=lambda t: t.over_paths)), tried
+    return chosen, WarmStart.from_field(current.field), words
+
+
+def estimated_gain(dataset: Dataset, field: Field, template: Template, l1: float, engine: Engine) -> float:
+    """Return by how much the best features over a template would lower the loss, minus the price of their choice.
+
+    A feature with gradient g and curvature h gains up to (|g| - l1)^2 / 2h; the choice among n candidates costs ln n.
+    """
+    layout, start = dataset.layout, renumbered(field, dataset.layout)
+    problem = PseudoLikelihood().make_problem(dataset, engine, MeanField(tolerance=1e-3))
+    theta = np.concatenate([start.biases, start.weights])
+    graphs = problem.compile(layout.arcs(start.features))
+    if dataset.has_missing:
+        problem.source.impute(problem.weights_of_field(graphs, theta))
+    problem.evaluate(graphs, theta)
+    known = np.sort(layout.keys(start.features[:, :2]))
+    found = problem.gradient_factors().propose(Grafting(), PairQuery(l1, known, None))
+    mine = np.zeros(layout.n_columns, dtype=bool)
+    for view in (*layout.neighbor_views, *layout.path_views):
+        if layout.templates[view.template].label == template.label:
+            table = view.table if isinstance(view, PathView) else view.target_table
+            mine[layout.column_starts[table] + np.arange(view.start, view.stop)] = True
+    own = np.flatnonzero(mine[found.features[:, 1]])
+    if not len(own):
+        return 0.0
+    arcs, n = layout.arcs(found.features[own]), layout.n_target_columns
+    centered = CenteredParametrization(*problem.moments(), np.ones(n, dtype=bool))
+    curvature = centered.curvature(arcs, problem.bias_hessian(), len(own))[n:]
+    excess = np.abs(found.gradient[own]) - l1 * layout.feature_factors(found.features[own])
+    gains = np.square(np.maximum(excess, 0.0)) / (2.0 * np.maximum(curvature, 1e-9)) - np.log(layout.n_candidate_pairs)
+    return float(np.sort(np.maximum(gains, 0.0))[-MOST_FEATURES:].sum())
+
+
+def renumbered(field: Field, layout: Layout) -> WarmStart:
+    """Return the weights of a field with the column numbers of a layout that has all of its templates."""
+    old, number = field.layout, np.empty(field.layout.n_columns, dtype=np.int64)
+    for t, schema in enumerate(old.schemas):
+        own = np.arange(schema.n_columns)
+        number[old.column_starts[t] + own] = layout.column_starts[t] + own
+    new = {(layout.templates[v.template].label, v.forward): v for v in layout.neighbor_views}
+    for view in old.neighbor_views:
+        other = new[old.templates[view.template].label, view.forward]
+        place = layout.column_starts[other.target_table] + np.arange(other.start, other.stop)
+        number[old.column_starts[view.target_table] + np.arange(view.start, view.stop)] = place
+    paths = {(layout.templates[v.template].label, v.side): v for v in layout.path_views}
+    for view in old.path_views:
+        other = paths[old.templates[view.template].label, view.side]
+        place = layout.column_starts[other.table] + np.arange(other.start, other.stop)
+        number[old.column_starts[view.table] + np.arange(view.start, view.stop)] = place
+    features = np.where(field.features >= 0, number[field.features], -1)
+    return WarmStart(field.biases, features, field.theta[len(field.biases) :])
