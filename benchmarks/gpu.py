@@ -19,7 +19,7 @@ from benchmarks.scale import default_l1
 from sparsefield import MarkovField, Solver, contacts, sequence_weights
 from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import SyntheticField, make_potts
-from sparsefield.compute.torch_engine import TorchEngine, import_torch, open_device
+from sparsefield.compute.torch_engine import import_torch, open_device, open_engine
 from sparsefield.data import Dataset, as_source, compile_sparse, learn_schema
 from sparsefield.objectives import PseudoLikelihood
 from sparsefield.objectives.torch_evaluator import TorchEvaluator
@@ -162,7 +162,7 @@ def fit_ccmpred(letters: Array, weight: Array, device: Any) -> list[tuple[str, s
 
 def _share_of_matrix_rate(device: str, seed: int) -> list[Row]:
     """Return the share of the device's rate of matrix products that an evaluation with all pairs reaches."""
-    torch, engine = import_torch(), TorchEngine(open_device(device))
+    torch, engine = import_torch(), open_engine(device)
     source = as_source(draw_planted(10_000, 20_000, seed=seed).matrix)
     compiled = compile_sparse(source, learn_schema(source))
     assert compiled is not None
@@ -173,6 +173,7 @@ def _share_of_matrix_rate(device: str, seed: int) -> list[Row]:
     pairs = pairs[pairs[:, 0] < pairs[:, 1]]  # so many that whole matrices are multiplied
     graphs = problem.compile(layout.arcs(pairs))
     theta = torch.zeros(layout.n_target_columns + len(pairs), dtype=torch.float64, device=engine.device)
+    graphs.set_weights(theta)
     square = torch.ones((8192, 8192), dtype=torch.float64, device=engine.device)
     rate = 2.0 * 8192**3 / _least_seconds(lambda: square @ square)
     seconds = _least_seconds(lambda: problem.table.evaluate(graphs, theta))

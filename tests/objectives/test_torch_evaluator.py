@@ -15,7 +15,7 @@ from sparse_tables import switches
 
 from sparsefield import CRFClassifier, Features, MarkovField, Solver
 from sparsefield.compute import Threads
-from sparsefield.compute.torch_engine import TorchEngine, memory_errors, open_device, open_engine
+from sparsefield.compute.torch_engine import memory_errors, open_device, open_engine
 from sparsefield.errors import DataError, DeviceWarning
 from sparsefield.induction import CFI, Grafting
 from sparsefield.objectives import PseudoLikelihood
@@ -32,7 +32,7 @@ SHAPES = {
 
 
 @pytest.fixture(params=["matrices", "columns", "small tiles"])
-def device(request, monkeypatch) -> TorchEngine:
+def device(request, monkeypatch) -> Threads:
     """The CPU, by products of whole matrices, of single columns, and of parts of matrices."""
     from sparsefield.objectives import torch_evaluator
 
@@ -40,7 +40,7 @@ def device(request, monkeypatch) -> TorchEngine:
     if request.param == "small tiles":
         monkeypatch.setattr(torch_evaluator, "TILE_NUMBERS", 30)
         monkeypatch.setattr(torch_evaluator, "RUN", 2)
-    return TorchEngine(open_device("torch"))
+    return open_engine("torch")
 
 
 @needs_torch

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ from sparsefield.compute.torch_engine import import_torch, memory_errors
 from sparsefield.data import Arcs, Dataset, Layout, Schema
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.errors import DataError
+from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
@@ -72,12 +73,12 @@ class Tile(NamedTuple):
     columns: slice
     coded: Sequence[Coded]
     """Empty where all variables are binary."""
-    binary: Tensor | None
-    """Columns of binary variables among those of the tile; None for all of them."""
+    binary: Tensor | slice
+    """Columns of binary variables among those of the tile."""
 
 
-class DeviceArcs(Sequence[Adjacency]):
-    """The arcs of features of two columns on a device, sorted by target and source; and as the adjacency of a table.
+class DeviceArcs:
+    """The arcs of features of two columns on a device, sorted by target and source.
 
     Attributes
     ----------
@@ -85,7 +86,7 @@ class DeviceArcs(Sequence[Adjacency]):
     offsets : (states + 1,)
     places : (arcs,), positions in a matrix (states, columns)
     of_feature : (2, features), the arcs of each feature; the number of arcs where it has one only
-    weights : memory for a matrix (states, columns) of weights; None where arcs are few
+    matrix : (states, columns), of the weights; None where arcs are few
     """
 
     def __init__(self, layout: Layout, arcs: Arcs, device: Any) -> None:
@@ -96,13 +97,12 @@ class DeviceArcs(Sequence[Adjacency]):
         self.source, self.offsets = source[order], torch.searchsorted(target[order], states)
         self.parameter = layout.n_target_columns + feature[order]
         self.places = target[order] * layout.n_columns + self.source
-        place = torch.empty_like(order)
-        place[order] = torch.arange(n, device=device)
-        count = int(arcs.feature.max(initial=-1)) + 1  # first all features in their order, then their second arcs
+        count, place = int(arcs.feature.max(initial=-1)) + 1, torch.argsort(order)
         self.of_feature = torch.full((2, count), n, device=device)
+        # Arcs are those of all features in their order, then the second ones.
         self.of_feature[0], self.of_feature[1, feature[count:]] = place[:count], place[count:]
-        size = layout.n_target_columns * layout.n_columns
-        self.weights = torch.zeros(size, dtype=torch.float64, device=device) if n > MATRIX_SHARE * size else None
+        self._padding, shape = torch.zeros(1, dtype=torch.float64, device=device), (len(states) - 1, layout.n_columns)
+        self.matrix = self._padding.new_zeros(shape) if n > MATRIX_SHARE * np.prod(shape) else None
 
     @cached_property
     def runs(self) -> tuple[Tensor, list[int]]:
@@ -111,6 +111,28 @@ class DeviceArcs(Sequence[Adjacency]):
         place = torch.arange(len(target), device=target.device) - self.offsets[target]
         starts = torch.nonzero(place % RUN == 0)[:, 0]
         return target[starts], [*starts.tolist(), len(target)]
+
+    def set_weights(self, theta: Tensor) -> None:
+        """Set the weights that the next sums are of."""
+        self._weights = theta[self.parameter]
+        if self.matrix is not None:
+            self.matrix.view(-1)[self.places] = self._weights
+
+    def sums(self, columns: slice, values: Tensor) -> Tensor:
+        """Return the sums over the arcs of some target columns of weights x values (columns, ...) of their sources."""
+        if self.matrix is not None:
+            return self.matrix[columns] @ values
+        offsets = self.offsets[columns.start : columns.stop + 1]
+        if (first := int(offsets[0])) == (last := int(offsets[-1])):
+            return values.new_zeros(columns.stop - columns.start, values.shape[1])
+        return import_torch().nn.functional.embedding_bag(
+            self.source[first:last], values, offsets - first, mode="sum",
+            per_sample_weights=self._weights[first:last], include_last_offset=True,
+        )  # fmt: skip
+
+    def sum_features(self, of_arcs: Tensor) -> Tensor:
+        """Return the sums of numbers of arcs (arcs,) over the arcs of each feature, (features,)."""
+        return import_torch().cat([of_arcs, self._padding])[self.of_feature].sum(dim=0)
 
     def sampled(self, errors: Tensor, values: Tensor) -> Tensor:
         """Return errors (states, rows) of the target x values (columns, rows) of the source of each arc, (arcs,)."""
@@ -128,19 +150,9 @@ class DeviceArcs(Sequence[Adjacency]):
         return torch.cat(found)
 
     @cached_property
-    def bounds(self) -> np.ndarray:
-        """The offsets, in this process."""
-        return self.offsets.cpu().numpy()
-
-    @cached_property
-    def _adjacency(self) -> tuple[Adjacency, ...]:
+    def adjacency(self) -> tuple[Adjacency, ...]:
+        """The arcs as the kernels of the CPU take them."""
         return compile_adjacency(*self._parts)
-
-    def __getitem__(self, table: Any) -> Any:
-        return self._adjacency[table]
-
-    def __len__(self) -> int:
-        return 1
 
 
 class DeviceTable:
@@ -155,8 +167,9 @@ class DeviceTable:
     """
 
     def __init__(self, layout: Layout, rows: BlockCollection, device: Any) -> None:
-        self._torch, self._layout, self._schema = import_torch(), layout, layout.schemas[0]
-        self.device, blocks = device, [part.block for part in rows.map(identity)]
+        self._torch, self._layout, self._schema, self.device = import_torch(), layout, layout.schemas[0], device
+        self._send, blocks = partial(send, device=device), [part.block for part in rows.map(identity)]
+        self._zeros = partial(self._torch.zeros, dtype=self._torch.float64, device=device)
         self.sizes = [block.n_rows for block in blocks]
         self.n_targets, self.n_columns, self.n_rows = layout.n_target_columns, layout.n_columns, sum(self.sizes)
         needed = 8.0 * self.n_rows * (self.n_columns + 2 * self.n_targets)
@@ -166,24 +179,17 @@ class DeviceTable:
         self._classes = self._send(layout.column_classes.astype(np.int64))
         with self.memory():
             self._upload(blocks)
+            self._of_weight = 1.0 / (self.weight + 1e-300)
             self.errors = self._zeros(self.n_targets, self.n_rows)
         self._products: Tensor | None = None
         """Errors x columns (states, columns), where the last evaluation needed most of them."""
 
-    def _zeros(self, *shape: int) -> Tensor:
-        return self._torch.zeros(shape, dtype=self._torch.float64, device=self.device)
-
-    def _send(self, array: np.ndarray) -> Tensor:
-        return send(array, self.device)
-
     def _upload(self, blocks: Sequence[Any]) -> None:
-        torch, coding = self._torch, self._schema.coding
+        coding = self._schema.coding
         self.values, self.weight = self._zeros(self.n_columns, self.n_rows), self._zeros(self.n_rows)
         self.observed, self.constant, start = None, 0.0, 0
         if any(len(getattr(block, "missing_rows", ())) for block in blocks):
-            self.observed = torch.ones(
-                (len(self._schema.targets), self.n_rows), dtype=torch.float64, device=self.device
-            )
+            self.observed = self._zeros(len(self._schema.targets), self.n_rows)
         for block in blocks:
             here = slice(start, start + block.n_rows)
             self.weight[here] = self._send(block.weight)
@@ -204,80 +210,60 @@ class DeviceTable:
     @cached_property
     def _tiles(self) -> list[Tile]:
         """Runs of variables, whose logits are in memory at a time."""
-        coding = self._schema.coding
-        widths = np.maximum(np.diff(self._schema.target_offsets), np.diff(coding.state_offsets))
-        return [self._tile(self._schema, *run) for run in _runs(widths * self.n_rows)]
+        schema = self._schema
+        widths = np.maximum(np.diff(schema.target_offsets), np.diff(schema.coding.state_offsets))
+        return [self._tile(schema, *run) for run in _runs(widths * self.n_rows)]
 
     def _tile(self, schema: Schema, first: int, last: int) -> Tile:
-        coding, offsets, coded, send = schema.coding, schema.target_offsets, [], self._send
-        start, variables = int(offsets[first]), np.arange(first, last)
-        width, n_states = np.diff(offsets)[first:last], np.diff(coding.state_offsets)[first:last]
-        binary = coding.has_reference[first:last] & (width == 1)
-        sizes = np.where(binary | (width == 0), 0, n_states * (width.max(initial=0) + 1) + width)
-        for size in np.unique(sizes[sizes > 0]):
-            own = variables[sizes == size]
-            n, count = int(width[own[0] - first]), int(n_states[own[0] - first])
-            states = coding.state_offsets[own, None] + np.arange(count)
-            indicators = coding.indicator[states][..., None] == np.arange(n)
-            plain = np.array_equal(indicators, np.broadcast_to(np.eye(count, n), indicators.shape))
-            is_score = np.arange(n) < coding.n_scores[own, None]  # at most two
-            scores = coding.scores[states][..., np.minimum(np.arange(n), 1)]
-            values = None if plain else send(np.where(is_score[:, None], scores, indicators))
-            columns = send(offsets[own, None] - start + np.arange(n))
-            coded.append(Coded(columns, values, send(coding.log_base[states][..., None])))
-        which = send(offsets[variables[binary]] - start) if coded else None
-        return Tile(slice(start, int(offsets[last])), coded, which)
+        offsets, send, groups, binary = schema.target_offsets, self._send, dict[tuple[int, ...], list[int]](), []
+        for v in range(first, last):
+            shape = schema.targets[v].coded.shape
+            if schema.coding.has_reference[v] and shape[1] == 1:
+                binary.append(offsets[v] - offsets[first])
+            elif shape[1] > 0:
+                groups.setdefault(shape, []).append(v)
+        coded = []
+        for (_, width), own in groups.items():
+            values = np.array([schema.targets[v].coded for v in own])
+            log_base = np.array([schema.targets[v].log_base for v in own])[..., None]
+            columns = send(offsets[own, None] - offsets[first] + np.arange(width))
+            plain = np.array_equal(values, np.broadcast_to(np.eye(*values.shape[1:]), values.shape))
+            coded.append(Coded(columns, None if plain else send(values), send(log_base)))
+        which = send(np.array(binary, dtype=np.int64)) if coded else slice(None)
+        return Tile(slice(int(offsets[first]), int(offsets[last])), coded, which)
 
     def evaluate(self, arcs: DeviceArcs, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss (1,) and its gradient (parameters,), and set the errors and `variances`."""
-        weights, found, self._products = theta[arcs.parameter], [], None
+        """Return the loss (1,) and its gradient (parameters,) at the weights of arcs and the biases of theta.
+
+        The errors and `variances` are then those of this point.
+        """
+        loss, variances, self._products = self._zeros(1) - self.constant, [], None
         for tile in self._tiles:
-            logits = self.sums(arcs, weights, tile.columns, self.values)
+            logits = arcs.sums(tile.columns, self.values)
             logits += theta[tile.columns, None]
-            found.append(self._set_errors(tile, logits))
+            variances.append(self._set_errors(tile, logits, loss))
             del logits
-        self.variances = self._torch.cat([self._zeros(0), *(variances for _, variances in found)])
-        loss = sum((loss for loss, _ in found), self._zeros(1)) - self.constant
+        self.variances = self._torch.cat(variances)
         return loss, self.gradient(arcs)
 
-    def sums(self, arcs: DeviceArcs, weights: Tensor, columns: slice, values: Tensor) -> Tensor:
-        """Return the sums over the arcs of some target columns of weights x values (columns, ...) of their sources."""
-        if arcs.weights is not None:
-            arcs.weights[arcs.places] = weights
-            return arcs.weights.view(self.n_targets, -1)[columns] @ values
-        first, last = arcs.bounds[[columns.start, columns.stop]].tolist()
-        if first == last:
-            return self._zeros(columns.stop - columns.start, values.shape[1])
-        return self._torch.nn.functional.embedding_bag(
-            arcs.source[first:last], values, arcs.offsets[columns.start : columns.stop + 1] - first,
-            mode="sum", per_sample_weights=weights[first:last], include_last_offset=True,
-        )  # fmt: skip
-
-    def sum_arcs(self, arcs: DeviceArcs, of_arcs: Tensor) -> Tensor:
-        """Return the sums of numbers of arcs (arcs,) over the arcs of each feature, (features,)."""
-        return self._torch.cat([of_arcs, of_arcs.new_zeros(1)])[arcs.of_feature].sum(dim=0)
-
-    def _set_errors(self, tile: Tile, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Set the errors of a tile, whose logits are overwritten; return its loss (1,) and variances (columns,)."""
+    def _set_errors(self, tile: Tile, logits: Tensor, loss: Tensor) -> Tensor:
+        """Set the errors of a tile, whose logits are overwritten; add its loss, and return its variances (columns,)."""
         torch, values, errors = self._torch, self.values[tile.columns], self.errors[tile.columns]
-        of_cells, loss = self.weight, self._zeros(1)
+        of_cells = self.weight
         if self.observed is not None:
             of_cells = self.observed[self._owner[tile.columns]] * self.weight
         for group in tile.coded:
             loss += self._set_coded(group, logits, errors, of_cells)
-        if tile.binary is None or len(tile.binary):
-            own = logits if tile.binary is None else logits[tile.binary]
-            normalizers = torch.nn.functional.softplus(own, threshold=50.0)  # beyond which it is the logit itself
-            loss += self._weigh(normalizers, of_cells, tile.binary)
-            if tile.binary is None:
-                torch.sigmoid(own, out=errors)
-            else:
-                errors[tile.binary] = torch.sigmoid(own)
+        own = logits[tile.binary]
+        # Beyond the threshold the normalizer is the logit itself.
+        loss += self._weigh(torch.nn.functional.softplus(own, threshold=50.0), of_cells, tile.binary)
+        errors[tile.binary] = torch.sigmoid(own)
+        del own
         loss -= self._weigh(logits.mul_(values), of_cells)
         errors.sub_(values).mul_(of_cells)
-        squares = torch.mul(errors, errors, out=logits) @ (1.0 / (self.weight + 1e-300))
+        squares = torch.mul(errors, errors, out=logits) @ self._of_weight
         sizes = torch.abs(errors, out=logits).sum(dim=1)
-        return loss, torch.where(self._is_score[tile.columns], squares, sizes - squares)
+        return torch.where(self._is_score[tile.columns], squares, sizes - squares)
 
     def _set_coded(self, group: Coded, logits: Tensor, expected: Tensor, of_cells: Tensor) -> Tensor:
         """Set the expected columns of variables with several states, and return the sum of their log-normalizers."""
@@ -289,22 +275,20 @@ class DeviceTable:
         expected[group.columns.view(-1)] = means.flatten(0, 1)
         return self._weigh(normalizers, of_cells, group.columns[:, 0])
 
-    def _weigh(self, numbers: Tensor, of_cells: Tensor, rows: Tensor | None = None) -> Tensor:
+    def _weigh(self, numbers: Tensor, of_cells: Tensor, rows: Any = slice(None)) -> Tensor:
         """Return the sum of numbers of cells times their weights; ``rows`` are those of ``of_cells`` that they have."""
-        if of_cells.dim() == 1:
-            return (numbers @ of_cells).sum()
-        return (numbers * (of_cells if rows is None else of_cells[rows])).sum()
+        return ((numbers @ of_cells) if of_cells.dim() == 1 else numbers * of_cells[rows]).sum()
 
     def gradient(self, arcs: DeviceArcs) -> Tensor:
         """Return the gradient (parameters,): errors x columns, summed over rows and over the arcs of a feature."""
         torch, biases = self._torch, self.errors.sum(dim=1)
-        if arcs.weights is not None and self._products is None:
+        if arcs.matrix is not None and self._products is None:
             self._products = self.errors @ self.values.T
         if self._products is not None:
             slopes = self._products.view(-1)[arcs.places]
         else:
             slopes = arcs.sampled(self.errors, self.values)
-        return torch.cat([biases, self.sum_arcs(arcs, slopes)])
+        return torch.cat([biases, arcs.sum_features(slopes)])
 
     # -- scores of all candidates ------------------------------------------------------------------------------------
 
@@ -316,19 +300,13 @@ class DeviceTable:
     def pairs_above(self, query: PairQuery, *, exact: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the pairs that a query asks for (pairs, 2), their gradients and scores; of equal scores all.
 
-        Parameters
-        ----------
-        exact : whether products are computed in 64 bits; a GPU rounds factors to 11 bits otherwise, and takes an eighth
-            of the time
+        Where products are not ``exact``, in 64 bits, a GPU rounds factors to 11 bits and takes an eighth of the time.
         """
         torch, block = self._torch, self._layout.candidate_blocks[0]
         known = self._send(np.asarray(query.known, dtype=np.int64))
         row, column = known // self.n_columns, known % self.n_columns
-        known_edges = None
-        if query.edges is not None:
-            n_variables = len(self._schema.variables)
-            known_edges = torch.zeros((n_variables, n_variables), dtype=torch.bool, device=self.device)
-            known_edges[self._owner[row], self._owner[column]] = True
+        known_edges = self._zeros(*2 * (len(self._schema.variables),), dtype=torch.bool)
+        known_edges[self._owner[row], self._owner[column]] = True
         found, offsets = [[np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0)]], self._schema.target_offsets
         for run in _runs(np.diff(offsets) * self.n_columns):
             rows = slice(*offsets[list(run)].tolist())
@@ -433,13 +411,17 @@ class TorchEvaluator(DenseEvaluator):
     def evaluate(self, graphs: DeviceArcs, theta: np.ndarray) -> tuple[float, np.ndarray]:
         self.set_point(graphs, theta)
         with self.table.memory():
-            found = self.table.evaluate(graphs, send(theta, self.device))
-            loss, gradient = np.split(import_torch().cat(found).cpu().numpy(), [1])
+            there = send(theta, self.device)
+            graphs.set_weights(there)
+            loss, gradient = np.split(import_torch().cat(self.table.evaluate(graphs, there)).cpu().numpy(), [1])
         return float(loss[0]), gradient
 
     def set_point(self, graphs: DeviceArcs, theta: np.ndarray) -> None:
         """Say at which weights the last evaluation on the device was."""
         self._point = graphs, theta
+
+    def weights_of_field(self, graphs: DeviceArcs, theta: np.ndarray) -> FieldWeights:
+        return super().weights_of_field(graphs.adjacency, theta)
 
     def bias_hessian(self) -> np.ndarray:
         return self.table.variances.cpu().numpy()
@@ -462,9 +444,9 @@ class TorchEvaluator(DenseEvaluator):
     @property
     def evaluated(self) -> BlockCollection:
         bounds = np.cumsum(self.table.sizes)[:-1]
-        errors = np.split(self.table.errors.cpu().numpy().copy(), bounds, axis=1)
-        return self.source.rows.map_update(_with_errors, each=errors)[0]
+        errors = np.split(self.table.errors.cpu().numpy(), bounds, axis=1)
 
+        def set_errors(part: EvaluatedBlock, errors: np.ndarray) -> tuple[EvaluatedBlock, None]:
+            return part._replace(errors=errors.copy(), expectations=part.block.beliefs), None
 
-def _with_errors(part: EvaluatedBlock, errors: np.ndarray) -> tuple[EvaluatedBlock, None]:
-    return part._replace(errors=np.ascontiguousarray(errors), expectations=part.block.beliefs), None
+        return self.source.rows.map_update(set_errors, each=errors)[0]

@@ -82,7 +82,7 @@ def edge_evidence(state: State, *, thorough: bool) -> EdgeEvidence | None:
     keys = layout.edge_keys(features[is_pair, :2])
     _, first, edges[is_pair] = np.unique(keys, return_index=True, return_inverse=True)
     tested = np.flatnonzero(is_pair & _are_linear(layout, features[:, :2]))
-    scores = edge_scores(FieldWeights(layout, graphs, None, theta), problem.evaluated, edges, tested, state.options.l2)
+    scores = edge_scores(problem.weights_of_field(graphs, theta), problem.evaluated, edges, tested, state.options.l2)
     ends, p_values = features[is_pair, :2][first], np.ones(len(first))
     # Residuals of a regression have less variance, the more parameters it has (HC1 of MacKinnon and White, 1985).
     correction = max(1.0 - _count_parameters(layout, features[tested]).max() / float(problem.total_weights[0]), 0.0)
