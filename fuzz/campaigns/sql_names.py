@@ -1,4 +1,4 @@
-"""Tables and columns of databases have odd names."""
+"""Tables and columns of databases have odd names, or the files changed bytes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from fuzz.byte_changes import apply_changes, draw_changes
 from fuzz.judging import unchanged
 from fuzz.recipes import Campaign, NoCaseError, Step, WrongResultError, first_step, steps_named
 from sparsefield.app.tables.file_format import FileFormat
+from sparsefield.app.tables.linked import read_database
 from sparsefield.app.tables.read import read_table
 
 PIECES = ('"', "'", "`", "[", "]", ";", "--", " ", "a", "B", "ü", "\n", "%", "select", "drop table t", "0", "\\")
@@ -19,7 +21,8 @@ def draw(rng: random.Random) -> list[Step]:
     """Return the names of tables and columns."""
     steps: list[Step] = [("table", _name(rng)) for _ in range(rng.randint(1, 2))]
     steps += [("column", _name(rng)) for _ in range(rng.randint(1, 3))]
-    return [*steps, ("ask", rng.choice(("first", "none", _name(rng), _name(rng) + "\x00")))]
+    steps.append(("ask", rng.choice(("first", "none", _name(rng), _name(rng) + "\x00"))))
+    return steps + (draw_changes(rng) if rng.random() < 0.4 else [])
 
 
 def _name(rng: random.Random) -> str:
@@ -32,11 +35,14 @@ def run(steps: list[Step], folder: Path) -> None:
     tables = [name for (name,) in steps_named(steps, "table")] or ["t"]
     columns = [name for (name,) in steps_named(steps, "column")] or ["c"]
     _write(path, tables, columns)
+    path.write_bytes(damaged := apply_changes(content := path.read_bytes(), steps))
     asked = first_step(steps, "ask", ("first",))[0]
     name = tables[0] if asked == "first" else None if asked == "none" else asked
     with unchanged(path):
+        if damaged != content:
+            read_database(path)
         found = read_table(path, FileFormat(sheet=name))
-    if found.height != 2 or len(found.columns) != len(columns):
+    if damaged == content and found.shape != (2, len(columns)):
         raise WrongResultError("a table of a database was read in part")
 
 

@@ -277,9 +277,11 @@ def test_files_that_are_not_databases_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"text\.db: ") as caught:
         read_database(tmp_path / "text.db", {"x": "x"})
     assert "\n" not in str(caught.value)
-    (tmp_path / "torn.sqlite").write_bytes(b"SQLite format 3\0" + b"\1" * 200)
-    with pytest.raises(DataError, match=r"torn\.sqlite, the catalog: "):
-        read_database(tmp_path / "torn.sqlite", {"x": "x"})
+    content = made(tmp_path / "good.sqlite").read_bytes().replace(b"TABLE treaty", b"TA\xceLE treaty")
+    for torn in (b"SQLite format 3\0" + b"\1" * 200, content):
+        (tmp_path / "torn.sqlite").write_bytes(torn)
+        with pytest.raises(DataError, match=r"torn\.sqlite, the catalog: "):
+            read_database(tmp_path / "torn.sqlite", {"x": "x"})
 
 
 def _make(path: Path, *rows: tuple) -> sqlite3.Connection:

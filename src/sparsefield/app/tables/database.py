@@ -93,7 +93,7 @@ class Database:
             # A query that is prepared is a single one.
             result = self.connection.execute(query, **({"prepare": True} if self.system == "postgres" else {}))
             return [column[0] for column in result.description or ()], result.fetchall()
-        except self._errors as error:
+        except (UnicodeDecodeError, *self._errors) as error:  # the former for names in a damaged SQLite file
             raise DataError(f"{self.place}, {what}: {_one_line(error)}.") from None
 
     def primary_key(self, table: str) -> tuple[str, ...]:
