@@ -156,10 +156,10 @@ class TableRows:
         name = None if names is None else names[row]
         return f"row {row + 1}" if name is None else f"{name} (row {row + 1})"
 
-    def summary(self, table: str, row: int) -> str:
-        """Return the values of a row that are not missing."""
-        values = self.tables[table].table.row(row, named=True)
-        return ", ".join(f"{name} = {value}" for name, value in values.items() if value is not None)
+    def values(self, table: str, row: int) -> dict[str, Any]:
+        """Return {column: value} of a row; none of a table that only links others."""
+        cells = self.tables[table].table
+        return cells.row(row, named=True) if cells.width else {}
 
     def find(self, table: str, text: str, limit: int) -> list[int]:
         """Return rows by their number, or by text that their name contains."""
@@ -183,7 +183,7 @@ class TableRows:
         """
         source = self.tables[table]
         values, missing, covariates, unknown = [], [], [], []
-        for name, value in source.table.row(row, named=True).items():
+        for name, value in self.values(table, row).items():
             variable = self.variable(table, name)
             if variable.role == "observed":
                 covariates.append({"name": name, "value": str(value)})

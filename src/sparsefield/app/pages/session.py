@@ -180,7 +180,7 @@ class Session:
                 beliefs = {name: own[row] for name, own in cells[table].items()}
             else:
                 # Values unknown to the model are missing.
-                values = rows.tables[table].table.row(row, named=True).items()
+                values = rows.values(table, row).items()
                 known = {name: value for name, value in values if is_known(self._variable(name), value)}
                 answer = infer_cells(self._with_method(method), Dataset.single(self._compile_row(known)))
                 columns = beliefs_by_column(self.model.field_.schema, answer.conditionals[0])
@@ -192,16 +192,19 @@ class Session:
     def _describe_linked(self, table: str, row: int) -> dict[str, Any]:
         """Return the rows that a row is linked to and those linked to it, and what their states say about its own."""
         rows, neighbors = self._rows(), []
+
+        def show(there: str, row: int) -> list[Any]:
+            values = rows.values(there, row).items()
+            known = ", ".join(f"{name} = {value}" for name, value in values if value is not None)
+            return [there, row, rows.row_name(there, row), known]
+
         for name, link in rows.data.links.items():
             pairs = rows.data.linked_rows(name)
             for here, there, (own, other) in ((link.table, link.to, pairs), (link.to, link.table, pairs[::-1])):
-                found = other[own == row] if here == table else []
-                names = [
-                    [there, int(k), rows.row_name(there, int(k)), rows.summary(there, int(k))]
-                    for k in found[:MAX_LINKED]
-                ]
-                if names:
-                    neighbors.append({"title": f"{there}, {name}", "more": len(found) - len(names), "rows": names})
+                found = other[own == row].tolist() if here == table else []
+                if found:
+                    shown = [show(there, number) for number in found[:MAX_LINKED]]
+                    neighbors.append({"title": f"{there}, {name}", "more": len(found) - len(shown), "rows": shown})
         return {"linked": neighbors, "reasons": linked_evidence(self.model.field_, self._linked_rows, table, row)}
 
     @cached_property

@@ -111,19 +111,22 @@ class Database:
                 found.append(Reference(table, tuple(column for column, *_ in key), to, named or self.primary_key(to)))
         return found
 
-    def find_keys(self, names: Mapping[str, str]) -> tuple[dict[str, str], list[tuple[str, ForeignKey]]]:
-        """Return {table: key}, and the declared links of one column with the columns that they reference.
+    def find_keys(
+        self, names: Mapping[str, str], keys: Mapping[str, str] | None = None
+    ) -> tuple[Mapping[str, str], list[ForeignKey], list[Reference]]:
+        """Return {table: key}, the declared links to keys, and foreign keys of several columns or to other columns.
 
-        ``names`` are {table: the name that it gets}. Without a primary key, the key is a column that others reference.
+        ``names`` are {table: the name that it gets}. Without a primary key, the key is a column that others reference;
+        ``keys`` may be given.
         """
-        links = [
-            (reference.to_columns[0], ForeignKey(name, reference.columns[0], names[reference.to]))
-            for table, name in names.items()
-            for reference in self.references(table)
-            if len(reference.columns) == len(reference.to_columns) == 1 and reference.to in names
-        ]
-        primary = {name: key[0] for table, name in names.items() if len(key := self.primary_key(table)) == 1}
-        return {link.to: key for key, link in reversed(links)} | primary, links
+        references = [own for table in names for own in self.references(table) if own.to in names]
+        single = [own for own in references if len(own.columns) == len(own.to_columns) == 1]
+        if keys is None:
+            primary = {name: key[0] for table, name in names.items() if len(key := self.primary_key(table)) == 1}
+            keys = {names[own.to]: own.to_columns[0] for own in reversed(single)} | primary
+        links = [own for own in single if own.to_columns[0] == keys.get(names[own.to])]
+        named = [ForeignKey(names[own.table], own.columns[0], names[own.to]) for own in links]
+        return keys, named, [own for own in references if own not in links]
 
     def select(self, table: str) -> tuple[str, list[str]]:
         """Return a SELECT of the columns of a table, as types that are learned, and the binary columns that it lacks.

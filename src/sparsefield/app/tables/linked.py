@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any, Literal
 import polars as pl
 
 from sparsefield.app.tables.codebook import inspect
-from sparsefield.app.tables.database import Database, Reference, open_database
+from sparsefield.app.tables.database import Reference, open_database
 from sparsefield.app.tables.places import SUFFIXES, system_of
 from sparsefield.app.tables.read import SourceTable, read_source
 from sparsefield.app.tables.values import as_polars, as_whole
@@ -83,14 +84,15 @@ def read_database(
                 raise DataError(f"{opened.place}: table {name!r} has no rows.")
             if table is not None:
                 name_of.setdefault(table, name)
-        declared, foreign = opened.find_keys(name_of)
-    keys = declared if keys is None else keys
+        keys, declared, others = opened.find_keys(name_of, keys)
     if links is None:
-        for key, link in foreign:
-            if keys.get(link.to) != key:
-                where = f"{link.table}.{link.column} references {link.to}.{key}"
-                raise DataError(f"{where}, but the key of {link.to!r} is {keys.get(link.to)!r}: give keys and links.")
-        links = name_links([link for _, link in foreign])
+        for other in (other for other in others if len(other.columns) == 1):
+            link, key = f"{other.table}.{other.columns[0]}", f"{other.to}.{other.to_columns[0]}"
+            instead = keys.get(name_of[other.to])
+            raise DataError(
+                f"{link} references {key}, but the key of {other.to!r} is {instead!r}: give keys and links."
+            )
+        links = name_links(declared)
     return Relational(frames, keys=keys, links=links, **options)
 
 
@@ -152,8 +154,8 @@ def propose_schema(place: Path | str) -> SchemaProposal:
     or text, and all its values are keys of that table. Columns that cannot be learned are ignored.
     """
     sources, files, keys, links, queries = {}, {}, {}, [], {}
-    notes: dict[tuple[str, str], list[str]] = {}
-    several: list[Reference] = []
+    notes: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    others: list[Reference] = []
     if is_folder := system_of(place) is None and Path(place).is_dir():
         where = str(place)
         files = {file.stem: file for file in sorted(Path(place).iterdir()) if file.suffix.lower() in SUFFIXES}
@@ -167,7 +169,7 @@ def propose_schema(place: Path | str) -> SchemaProposal:
                     query, binary = database.select(table)
                     read[table] = database.read(table, query)
                     queries |= {table: query} if binary else {}
-            keys, links, several = _declared_keys(database, [table for table in read if read[table].height], notes)
+            keys, links, others = database.find_keys({table: table for table in read if read[table].height})
     frames = {name: frame for name, frame in read.items() if frame.height}
     if not frames:
         raise DataError(f"{where}: there are no tables with rows: give a database, or a folder of CSV files.")
@@ -177,7 +179,7 @@ def propose_schema(place: Path | str) -> SchemaProposal:
         key = _guess_key(name, frames)
         if key is not None:
             keys[name] = key
-            notes.setdefault(("tables", name), []).insert(0, f"guessed: {key!r} is the key: unique, and named as one")
+            notes["tables", name].append(f"guessed: {key!r} is the key: it is unique, and named as one")
     if not links:
         reasons = {link: why for name in frames for link, why in _guess_links(name, frames, keys)}
         links = list(reasons)
@@ -187,15 +189,19 @@ def propose_schema(place: Path | str) -> SchemaProposal:
         sections[name] = {"file": files[name].name} if is_folder else {}
         if name in queries:
             sections[name] = {"query": queries[name]}
-            notes.setdefault(("tables", name), []).append("columns with binary cells, such as pictures, are not read")
+            notes["tables", name].append("columns with binary cells, such as pictures, are not read")
         sections[name] |= {"key": keys[name]} if name in keys else {}
         taken = {keys.get(name), *(link.column for link in links if link.table == name)}
-        parts = {column for reference in several if reference.table == name for column in reference.columns} - taken
+        for other in (other for other in others if other.table == name):
+            what = f"the foreign key ({', '.join(other.columns)}) to {other.to}({', '.join(other.to_columns)})"
+            note = f"{what} is no link: a link is of one column, to the key; its columns are ignored"
+            notes["tables", name].append(note)
+        parts = {column for other in others if other.table == name for column in other.columns} - taken
         rest = [column for column in frame.columns if column not in taken | parts]
         left_out = [entry for entry in inspect(frame.select(rest)).columns if entry.left_out] if rest else []
         if left_out:
             reasons = list_first([f"{entry.name!r} ({entry.left_out})" for entry in left_out])
-            notes.setdefault(("tables", name), []).append(f"ignored, since they cannot be learned: {reasons}")
+            notes["tables", name].append(f"ignored, since they cannot be learned: {reasons}")
         if parts or left_out:
             sections[name]["ignore"] = [*sorted(parts), *(entry.name for entry in left_out)]
     is_url = system_of(place) == "postgres"
@@ -203,26 +209,6 @@ def propose_schema(place: Path | str) -> SchemaProposal:
     content |= {"tables": sections, "links": {name: asdict(link) for name, link in name_links(links).items()}}
     frames = with_keys_of_one_type(frames, sources, keys, links)
     return SchemaProposal(where, content, notes, frames, files, sources)
-
-
-def _declared_keys(
-    database: Database, tables: Sequence[str], notes: dict[tuple[str, str], list[str]]
-) -> tuple[dict[str, str], list[ForeignKey], list[Reference]]:
-    """Return the keys and the links that a database declares, and foreign keys that no link can be, with notes."""
-    keys, declared = database.find_keys({name: name for name in tables})
-    links = [link for key, link in declared if key == keys[link.to]]
-    others = []
-    for reference in (reference for name in tables for reference in database.references(name)):
-        if reference.to in tables and not any(
-            (link.table, (link.column,), link.to) == (reference.table, reference.columns, reference.to)
-            for link in links
-        ):
-            others.append(reference)
-            what = "has several columns" if len(reference.columns) > 1 else f"is not to its key {keys[reference.to]!r}"
-            columns = ", ".join(reference.columns)
-            note = f"the foreign key ({columns}) to {reference.to!r} {what}, so that it is no link, and is ignored"
-            notes.setdefault(("tables", reference.table), []).append(note)
-    return keys, links, others
 
 
 def _guess_key(name: str, frames: Mapping[str, pl.DataFrame]) -> str | None:
