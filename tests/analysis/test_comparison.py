@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def survey(n_rows: int = 300, *, strength: float = 0.8, seed: int = 0, groups: i
 
 @pytest.fixture(scope="module")
 def found():
-    return compare(survey(), "country", l1=4.0, permutations=39, n_jobs=1)
+    return compare(survey(), "country", l1=4.0, permutations=59, n_jobs=1)
 
 
 def test_a_planted_difference_is_found_and_the_shared_edge_is_not(found) -> None:
@@ -38,7 +39,7 @@ def test_a_planted_difference_is_found_and_the_shared_edge_is_not(found) -> None
     assert found.sizes == (150, 150)
     first = found.edges.row(0, named=True)
     assert {first["variable_a"], first["variable_b"]} == {"mood", "tired"}
-    assert (first["p"], found.tests.row(1, named=True)["p"]) == (0.025, 0.025)
+    assert (first["p"], found.tests.row(1, named=True)["p"]) == (1 / 60, 1 / 60)
     assert first["difference"] == pytest.approx(first["weight_a"] - first["weight_b"])
     assert first["difference"] < -0.5
     shared = found.edges.filter((pl.col("variable_a") == "color") & (pl.col("variable_b") == "smiles"))
@@ -81,7 +82,7 @@ def test_the_field_of_a_group_predicts_and_is_saved(found, tmp_path: Path) -> No
 def test_a_summary_has_the_penalties_the_tests_and_the_edges(found) -> None:
     text = found.summary()
     assert text.startswith(
-        "The networks differ in 1 edge (p <= 0.05, adjusted for their number, 39 permutations): mood"
+        "The networks differ in 1 edge (p <= 0.05, adjusted for their number, 59 permutations): mood"
     )
     first = found.edges.row(0, named=True)
     assert f" ({first['weight_a']:.2f} and {first['weight_b']:.2f})." in text.splitlines()[0]
@@ -96,30 +97,41 @@ def test_a_summary_has_the_penalties_the_tests_and_the_edges(found) -> None:
     assert "g0 and g1" not in text
 
 
+def test_a_verdict_is_adjusted_over_its_three_kinds_of_tests(found) -> None:
+    tests, edges = found.tests.with_columns(p_adjusted=pl.lit(0.03)), found.edges.with_columns(p_adjusted=pl.lit(0.4))
+    assert replace(found, tests=tests, edges=edges).summary().startswith("No difference was found")
+    edges = edges.with_columns(p_adjusted=pl.lit(0.016))
+    assert replace(found, tests=tests, edges=edges).summary().startswith("The networks differ in")
+    tests = tests.with_columns(p_adjusted=pl.Series([0.016, 0.4]))
+    edges = edges.with_columns(p_adjusted=pl.lit(0.4))
+    assert "differ in global strength (p" in replace(found, tests=tests, edges=edges).summary().splitlines()[0]
+
+
 def test_threads_change_nothing_and_progress_starts_with_the_tests(found) -> None:
     seen = []
     again = compare(
         survey(),
         "country",
         l1=4.0,
-        permutations=39,
+        permutations=59,
         n_jobs=2,
         progress=lambda *counts: seen.append(counts),
     )
     assert again.edges.equals(found.edges)
     assert again.tests.equals(found.tests)
-    assert seen == [(k, 39) for k in range(40)]
+    assert seen == [(k, 59) for k in range(60)]
 
 
 def test_three_groups_are_compared_in_pairs() -> None:
-    found = compare(survey(360, groups=3), "country", l1=4.0, permutations=19)
+    found = compare(survey(360, groups=3), "country", l1=4.0, permutations=59)
     assert found.tests["group_b"].to_list() == ["g1", "g1", "g2", "g2", "g2", "g2"]
     p = found.tests.filter(pl.col("test") == "structure")["p"].to_list()
-    assert p[0] > 0.05
-    assert p[1:] == [0.05, 0.05]
-    assert found.edges["p_adjusted"].min() == 0.05
+    assert p[0] > max(p[1:])
+    assert p[1:] == [1 / 60, 1 / 60]
+    assert found.edges["p_adjusted"].min() == 1 / 60
     assert (found.edges["p_adjusted"] >= found.edges["p"]).all()
     assert "g0 and g2, structure" in found.summary()
+    assert "(adjusted for the pairs of groups " in found.summary()
 
 
 def test_an_array_with_missing_cells_and_an_array_of_groups() -> None:
@@ -142,15 +154,15 @@ def test_groups_without_any_edge_are_alike() -> None:
     assert len(found.edges) == 0
     assert found.tests["p"].to_list() == [1.0, 1.0]
     assert "No difference can be found" in found.summary()
-    assert "the smallest possible p-value is 0.25. Take at least 19 permutations." in found.summary()
+    assert "adjusted for the 3 kinds of tests, is 0.75. Take at least 59 permutations." in found.summary()
 
 
 def test_tests_end_where_nothing_can_become_significant() -> None:
     frame = survey(200, strength=0.0, seed=1)
     found = compare(frame, "country", l1=4.0, permutations=2000, n_jobs=1)
-    assert found.permutations in (50, 100, 150, 200)
+    assert found.permutations in (60, 120, 180, 240)
     assert min(found.edges["p_adjusted"].min(), found.tests["p"].min()) > 0.05
-    assert found.summary().startswith(f"No difference was found (p > 0.05, {found.permutations} permutations).")
+    assert found.summary().startswith("No difference was found (p > 0.05, adjusted for the number of tests, ")
 
 
 def test_a_fixed_graph_and_observed_columns_restrict_the_edges() -> None:

@@ -55,6 +55,11 @@ TESTS = {
 }
 """Tests of whole networks, and what they compare."""
 
+FREQUENCIES = (
+    "The tests permute whole rows: frequencies that differ between groups can make them significant, too, where the "
+    "weights of edges do not differ."
+)
+
 ALLOWED = {
     "objective": ("pl", "the pseudo-likelihood"),
     "penalty": ("l1", "single weights"),
@@ -143,21 +148,34 @@ class GroupComparison:
                 nodes = [node for node in rows_of(self.nodes) if name_groups(node) == name_groups(row)]
                 a, b = (sum(node[name] for node in nodes) / 2 for name in ("strength_a", "strength_b"))
                 what = f"{a:.2f} and {b:.2f}, "
-            lines.append(f"{groups}{TESTS[row['test']]}: {what}difference {row['difference']:.2f}, p = {row['p']:.3g}.")
-        return "\n".join([self._verdict(), *lines])
+            adjusted = f" (adjusted for the pairs of groups {row['p_adjusted']:.3g})" if groups else ""
+            p_value = f"p = {row['p']:.3g}{adjusted}"
+            lines.append(f"{groups}{TESTS[row['test']]}: {what}difference {row['difference']:.2f}, {p_value}.")
+        return "\n".join([self._verdict(), *lines, FREQUENCIES])
 
     def _verdict(self) -> str:
         """Return whether the networks differ, and which edges do by their own tests."""
-        drawn = count(self.permutations, "permutation")
-        if 1 / (1 + self.permutations) > LEVEL:
+        drawn, families = count(self.permutations, "permutation"), len(TESTS) + 1
+        smallest = families / (1 + self.permutations)
+        if smallest > LEVEL:
             return (
-                f"No difference can be found: with {drawn} the smallest possible p-value is "
-                f"{1 / (1 + self.permutations):.3g}. Take at least {ceil(1 / LEVEL) - 1:,} permutations."
+                f"No difference can be found: with {drawn} the smallest possible p-value, adjusted for the "
+                f"{families} kinds of tests, is {min(smallest, 1.0):.3g}. Take at least "
+                f"{ceil(families / LEVEL) - 1:,} permutations."
             )
-        differing = [row for row in rows_of(self.edges) if row["p_adjusted"] <= LEVEL]
-        tests = [row for row in rows_of(self.tests) if row["p_adjusted"] <= LEVEL]
+        kinds = {name: [row for row in rows_of(self.tests) if row["test"] == name] for name in TESTS}
+        differing, tests, left = [], [], families
+        for kind in sorted([*kinds.values(), rows_of(self.edges)], key=_smallest_p):  # Holm (1979)
+            significant = [row for row in kind if left * row["p_adjusted"] <= LEVEL]
+            if not significant:
+                break
+            if "test" in kind[0]:
+                tests += significant
+            else:
+                differing = significant
+            left -= 1
         if not differing and not tests:
-            return f"No difference was found (p > {LEVEL:g}, {drawn})."
+            return f"No difference was found (p > {LEVEL:g}, adjusted for the number of tests, {drawn})."
         several = len(self.groups) > 2
         if not differing:
             found = [f"{row['test']}" + f" of {name_groups(row)}" * several for row in tests]
@@ -326,6 +344,10 @@ def read_compared_groups(X: Any, group: Any) -> tuple[Any, tuple[Label, ...], np
     if problems:
         raise DataError(" ".join(problems))
     return X, labels, numbers
+
+
+def _smallest_p(rows: Sequence[Mapping[str, Any]]) -> float:
+    return min((row["p_adjusted"] for row in rows), default=np.inf)
 
 
 def rows_of(frame: Any) -> list[dict[str, Any]]:

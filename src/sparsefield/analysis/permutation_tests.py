@@ -39,8 +39,9 @@ SLACK = 1e-6
 """Difference of statistics below which they count as equal: relative, or in standard deviations. Those of permutations
 are in single precision."""
 
-ROUND, REACHED = 50, 10
-"""Permutations between two looks at the p-values, and how many of them have to reach every statistic to end a test."""
+ROUND, REACHED = 60, 10
+"""Permutations between two looks at the p-values, with which the verdict on three kinds of tests can be significant;
+and how many of them have to reach every statistic to end a test."""
 
 
 @dataclass(frozen=True)
