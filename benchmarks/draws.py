@@ -16,13 +16,13 @@ from benchmarks.measure import Report
 from benchmarks.mixed import Method, MixedTable, fill_iteratively, hide_cells, run_methods
 from benchmarks.mixed_peers import TimedByR, draw_with_mice
 from sparsefield import MarkovField, impute
-from sparsefield.app.datasets import load_mixed
+from sparsefield.app.datasets import load_dataset, load_mixed
 
 __all__ = ["PATTERNS", "TABLES", "energy_score", "run_draws"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-TABLES = ("survey", "Chile", "bfi")
+TABLES = ("survey", "Chile", "bfi", "nltcs", "plants")
 PATTERNS = ("mcar", "mar", "block")
 SHARE, MOST_ROWS = 0.2, 500
 """Share of the cells that are hidden, and rows of a table, at most."""
@@ -142,7 +142,8 @@ def run_draws(
     """Return a row per table, pattern of missing cells and method, with its rank by the energy score."""
     rows: list[Row] = []
     for data in tables:
-        frame = load_mixed(data)
+        binary = data in ("nltcs", "plants")
+        frame = pl.DataFrame(load_dataset(data).train.astype(int)) if binary else load_mixed(data)
         frame = frame.sample(min(MOST_ROWS, len(frame)), seed=seed)
         for pattern in patterns:
             table, first = hide(frame, pattern, seed), len(rows)
