@@ -240,7 +240,8 @@ def test_passwords_are_in_no_message_and_no_file(server: str, tmp_path: Path, ca
 def test_sqlite_may_mix_types_and_reference_an_unnamed_primary_key(tmp_path: Path) -> None:
     definition = (
         "CREATE TABLE p (id INTEGER PRIMARY KEY, x); CREATE TABLE q (p INTEGER REFERENCES P, r REFERENCES nowhere, y);"
-        "INSERT INTO p VALUES (1, 'a'), (2, 'b'); INSERT INTO q VALUES (2, 1, 0), (1, 1, 1);"
+        "CREATE VIEW v AS SELECT * FROM nowhere; INSERT INTO p VALUES (1, 'a'), (2, 'b');"
+        "INSERT INTO q VALUES (2, 1, 0), (1, 1, 1);"
     )
     data = read_database(made(tmp_path / "p.sqlite", definition), {"p": "p", "q": "q"})
     assert data.links == {"p": ForeignKey("q", "p", "p")}

@@ -291,7 +291,7 @@ def linked_evidence(field: Field, sample: Dataset, table: str, row: int, most: i
         ends = _read_ends(sample, feature) if feature.over_link and len(feature.columns) == 2 else None
         if ends is None or any(term.state is None for term in feature.terms):
             continue
-        for own, other in (ends, ends[::-1]) if feature.columns[0] != feature.columns[1] else (ends,):
+        for own, other in (ends, ends[::-1]):
             here = own.rows == row
             number = int(np.count_nonzero(other.has_state & here))
             if own.term.table == table and number:
@@ -299,7 +299,7 @@ def linked_evidence(field: Field, sample: Dataset, table: str, row: int, most: i
                 more, added = "more" if feature.weight > 0 else "less", number * feature.weight
                 what = f"{own.term.text} is {more} likely, since {rows} {'has' if number == 1 else 'have'}"
                 reasons.append((added, f"{what} {other.term.text}, {feature.template} ({added:+.2f})"))
-    return [text for _, text in sorted(reasons, key=lambda reason: -abs(reason[0]))[:most]]
+    return [text for _, text in sorted(dict.fromkeys(reasons), key=lambda reason: -abs(reason[0]))[:most]]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,8 @@ from sparsefield.errors import DataError
 
 CATALOG = {
     "sqlite": (
-        "SELECT m.name, m.type = 'view', p.name, p.type FROM sqlite_master m, pragma_table_info(m.name) p "
+        "SELECT m.name, m.type = 'view', p.name, p.type FROM sqlite_master m "
+        "LEFT JOIN pragma_table_info(CASE m.type WHEN 'table' THEN m.name END) p "  # a view may name what is gone
         "WHERE m.type IN ('table', 'view') AND substr(m.name, 1, 7) <> 'sqlite_' ORDER BY m.name, p.cid",
         "SELECT m.name, -1, p.name, NULL, NULL FROM sqlite_master m, pragma_table_info(m.name) p "
         "WHERE m.type = 'table' AND p.pk > 0 UNION ALL "
@@ -81,7 +82,7 @@ class Database:
         (_, columns), (_, keys) = (self._execute(query, "the catalog") for query in CATALOG[system])
         self.columns: dict[str, dict[str, str]] = {}
         for table, _, column, type in columns:
-            self.columns.setdefault(table, {})[column] = type.lower()
+            self.columns.setdefault(table, {}).update({column: type.lower()} if column else {})
         self.tables, self.views = list(self.columns), {table for table, is_view, *_ in columns if is_view}
         self._constraints: dict[tuple[str, int], list[tuple[str, str | None, str | None]]] = {}
         for table, number, *key in keys:
@@ -147,7 +148,7 @@ class Database:
                 binary.append(column)
             else:
                 parts.append(f"CAST({name} AS {cast}) AS {name}" if cast else name)
-        return f"SELECT {', '.join(parts) or 'NULL AS nothing'} FROM {_quoted(table)}", binary
+        return f"SELECT {', '.join(parts) or '*'} FROM {_quoted(table)}", binary
 
     def read(self, table: str, query: str = "") -> pl.DataFrame:
         """Return all rows of a table, or the result of one SELECT, to which the table gives its name in messages."""

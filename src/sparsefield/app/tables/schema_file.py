@@ -98,14 +98,14 @@ def parse_schema_file(path: Path | str) -> SchemaFile:
     place, path = path, Path(path)
     if system_of(place) or (path.is_dir() and not (path / SCHEMA_NAME).exists()):
         proposal = propose_schema(place)
-        files, sources = proposal.files, proposal.sources
+        where, files, sources = proposal.place, proposal.files, proposal.sources
         content, parsed = {}, SchemaFile(proposal.read(), {}, files, sources, tuple(files.values()))
     else:
-        path = path / SCHEMA_NAME if path.is_dir() else path
+        where = path = path / SCHEMA_NAME if path.is_dir() else path
         content = _content(path)
         parsed = _from_triples(content, path) if "triples" in content else _from_tables(content, path)
     data = parsed.data
-    with _prefix_errors(path):
+    with _prefix_errors(where):
         if "templates" in content:
             data = data.replace(templates=content["templates"])
             resolve_templates(data)
