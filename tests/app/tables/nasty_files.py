@@ -65,14 +65,7 @@ def write_typed_files(folder: Path) -> list[str]:
         connection.executemany("INSERT INTO people VALUES (?, ?, ?, ?)", ROWS)
     connection.close()
     frame.write_excel(folder / "table.xlsx")
-    return [
-        "table.parquet",
-        "parquet-called.csv",
-        "table.feather",
-        "table.jsonl",
-        "table.sqlite",
-        "table.xlsx",
-    ]
+    return ["table.parquet", "parquet-called.csv", "table.feather", "table.jsonl", "table.sqlite", "table.xlsx"]
 
 
 def write_statistical_files(folder: Path) -> None:

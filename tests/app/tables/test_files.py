@@ -13,16 +13,17 @@ from sparsefield.app.tables.read import read_source, read_table
 from sparsefield.errors import DataError, ModelFileError
 
 
-def test_default_markers_are_missing_values_in_a_csv(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("a,b\n1,x\nNA,?\n,null\n")
-    assert read_table(tmp_path / "t.csv").rows() == [(1, "x"), (None, None), (None, None)]
-
-
-def test_given_words_add_to_the_defaults_or_replace_them(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text("a,b\nnone,x\nNA,?\n")
-    assert read_table(str(tmp_path / "t.csv"), FileFormat(("none",))).rows() == [(None, "x"), (None, None)]
-    only = FileFormat(missing_only=("none",))
-    assert read_table(str(tmp_path / "t.csv"), only).rows() == [(None, "x"), ("NA", "?")]
+@pytest.mark.parametrize(
+    ("options", "rows"),
+    [
+        ({}, [("none", "x"), (None, None), (None, None)]),
+        ({"missing": ("none",)}, [(None, "x"), (None, None), (None, None)]),
+        ({"missing_only": ("none",)}, [(None, "x"), ("NA", "?"), (None, "null")]),
+    ],
+)
+def test_given_words_for_missing_values_add_to_the_defaults_or_replace_them(tmp_path: Path, options, rows) -> None:
+    (tmp_path / "t.csv").write_text("a,b\nnone,x\nNA,?\n,null\n")
+    assert read_table(str(tmp_path / "t.csv"), FileFormat(**options)).rows() == rows
 
 
 def test_nulls_and_given_markers_are_missing_values_in_parquet(tmp_path: Path) -> None:
@@ -58,15 +59,6 @@ def test_separators() -> None:
     assert [FileFormat(separator=wanted).separator for wanted in ("tab", "\\t", ";")] == ["\t", "\t", ";"]
     with pytest.raises(DataError, match="must be one character, or 'tab'; got ';;'"):
         FileFormat(separator=";;")
-
-
-def test_quotes_in_a_header_are_read_as_in_cells(tmp_path) -> None:
-    path = tmp_path / "quoted.csv"
-    path.write_text('"say ""yes""",b\n"a ""b""",1\n"c",2\n')
-    source = read_source(path)
-    for table in (source.table, source.cells):
-        assert table.columns == ['say "yes"', "b"]
-        assert table['say "yes"'].to_list() == ['a "b"', "c"]
 
 
 def test_options_of_other_kinds_of_files_are_refused_all_at_once(tmp_path: Path) -> None:
@@ -117,16 +109,9 @@ def test_a_damaged_record_is_refused(before: str, after: str) -> None:
         source_of(text.replace(before, after))
 
 
-def test_options_that_are_given_now_win() -> None:
+def test_options_that_are_given_now_win_and_do_not_clash_with_those_of_the_fit() -> None:
     merged = SOURCE.format.updated(FileFormat(missing=("x",), encoding="utf-8"))
-    assert (merged.missing, merged.encoding, merged.separator, merged.dates) == (
-        ("-99", "x"),
-        "utf-8",
-        ";",
-        "day-first",
-    )
-
-
-def test_a_given_separator_does_not_clash_with_the_decimal_mark_of_the_fit() -> None:
+    assert (merged.missing, merged.encoding) == (("-99", "x"), "utf-8")
+    assert (merged.separator, merged.dates) == (";", "day-first")
     merged = SOURCE.format.updated(FileFormat(separator=","))
     assert (merged.separator, merged.decimal) == (",", None)

@@ -265,15 +265,17 @@ def _read_sheet(data: bytes, name: str, options: FileFormat) -> SourceTable:
         import fastexcel
     except ImportError:
         raise DataError(f"{name}: this is an Excel or OpenDocument file: {_EXTRA} to read it.") from None
-    if data.startswith(b"PK"):
-        _refuse_archive(data, name)
     try:
+        if data.startswith(b"PK"):
+            _refuse_archive(data, name)
         workbook = fastexcel.read_excel(data)
         sheet = _choose(workbook.sheet_names, options.sheet, name, "sheet")
         cells, numbers = (
             workbook.load_sheet(sheet, header_row=None, dtypes=d).to_polars() for d in ("string", "float")
         )
-    except fastexcel.FastExcelError as error:
+    except DataError:
+        raise
+    except (fastexcel.FastExcelError, zipfile.BadZipFile, ValueError, OSError) as error:
         raise DataError(f"{name}: this is no table that can be read ({_one_line(error)}): save it again.") from None
     for column, number in zip(cells.get_columns(), numbers.get_columns(), strict=True):
         rounded = column.cast(pl.Float64, strict=False) != number  # the text has nine decimals
@@ -302,13 +304,9 @@ def _refuse_archive(data: bytes, name: str) -> None:
     """Refuse a ZIP file that is encrypted, is no spreadsheet, or would not fit into memory."""
     from sparsefield.data.memory import refuse_beyond_available
 
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-            is_encrypted = any(entry.flag_bits & 1 for entry in archive.infolist())
-    except (zipfile.BadZipFile, ValueError, OSError) as error:
-        raise DataError(f"{name}: this is no table that can be read ({_one_line(error)}): save it again.") from None
-    if is_encrypted:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
+    if any(entry.flag_bits & 1 for entry in archive.filelist):
         raise DataError(f"{name}: the file is encrypted: save it without a password.")
     is_sheet = any(part.startswith("xl/") or part == "content.xml" for part in sizes)
     if not is_sheet or sizes.get("mimetype", 0) > 1000:
