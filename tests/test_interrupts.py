@@ -1,12 +1,15 @@
-"""Ctrl-C is an interruption, wherever it arrives."""
+"""Interrupts end commands as such, versions agree, and loading runs no code."""
 
 from __future__ import annotations
 
 import signal
 import time
+import tomllib
 from typing import Any
 
 import pytest
+from other_versions import ROOT, TESTS, oldest_versions
+from package_audit import Audit, conclude, read_audit
 
 from sparsefield import FitCallbacks, MarkovField, Solver
 from sparsefield.errors import interrupts_as_such
@@ -55,3 +58,51 @@ def test_an_interruption_waits_until_a_kernel_is_loaded() -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert space["steps"] == ["loaded"]
+
+
+PROJECT = {
+    "name": "field",
+    "dependencies": ["numpy>=2.0", "llvmlite"],
+    "optional-dependencies": {
+        "test": ["field[sql,test]", "pytest>=8.3", "dash>=4.4,<5"],
+        "sql": ["duckdb>=1.2", "dask[array]>=2026.3"],
+        "docs": ["sphinx>=8"],
+    },
+}
+
+
+def test_lower_bounds_are_those_of_an_extra_and_all_that_it_includes() -> None:
+    expected = {"numpy": "2.0", "pytest": "8.3", "dash": "4.4", "duckdb": "1.2", "dask": "2026.3"}
+    assert oldest_versions(PROJECT, "test") == expected
+
+
+def test_every_dependency_but_llvmlite_has_a_lower_bound() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = {one.split(">=")[0] for one in project["dependencies"]}
+    assert names - set(oldest_versions(project, "test")) == {"llvmlite"}
+
+
+def test_the_tests_for_other_versions_exist() -> None:
+    assert [path for path in TESTS if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("audit", "may_be_offline", "code", "words"),
+    [
+        (Audit(("a",), ("b",)), False, 0, "1 packages have no known vulnerability. 1 are unknown to the service: b."),
+        (Audit((), ("a", "b")), False, 1, "cannot be reached"),
+        (Audit((), ("a", "b")), True, 0, "cannot be reached"),
+        (Audit(("a",), (), ("a 1: X",)), True, 1, "a 1: X"),
+    ],
+)
+def test_an_audit_that_asked_nobody_succeeds_only_where_that_is_permitted(audit, may_be_offline, code, words) -> None:
+    text, found = conclude(audit, may_be_offline=may_be_offline)
+    assert found == code
+    assert words in text
+
+
+def test_a_report_of_pip_audit_is_read() -> None:
+    found = [{"id": "PYSEC-1", "fix_versions": ["2.1"]}]
+    packages = [{"name": "a", "version": "1", "vulns": []}, {"name": "b", "skip_reason": "not found"}]
+    packages.append({"name": "c", "version": "2", "vulns": found})
+    assert read_audit({"dependencies": packages}) == Audit(("a", "c"), ("b",), ("c 2: PYSEC-1, fixed in 2.1",))

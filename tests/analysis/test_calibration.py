@@ -1,9 +1,9 @@
-"""Scores, calibration and contrasts agree with loops over cells."""
+"""Scores of predictions: average precision, log-likelihood, errors, gains and calibration."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import polars as pl
@@ -11,7 +11,15 @@ import pytest
 from scipy.special import expit
 
 from sparsefield import MarkovField
-from sparsefield.analysis.metrics import ColumnEvaluation, Gain, calibration_error, pool_gains, shows_dependence
+from sparsefield.analysis.metrics import (
+    CellPredictions,
+    ColumnEvaluation,
+    Gain,
+    calibration_error,
+    pool_gains,
+    score,
+    shows_dependence,
+)
 from sparsefield.analysis.predictability import score_rows
 
 
@@ -37,24 +45,24 @@ def column_with(cells: int, gain: float, deviation: float) -> ColumnEvaluation:
 
 def test_scores_are_means_over_known_cells(asked) -> None:
     data, model, scored, beliefs = asked
-    for score in scored.scores:
-        states = model.states_[score.name]
-        variable = next(v for v in model.field_.schema.targets if v.name == score.name)
+    for own in scored.scores:
+        states = model.states_[own.name]
+        variable = next(v for v in model.field_.schema.targets if v.name == own.name)
         logs, guesses, wrong, wrong_guess = [], [], [], []
-        for row, label in enumerate(data[score.name]):
+        for row, label in enumerate(data[own.name]):
             if label is None:
                 continue
             place = states.index(label)
-            logs.append(math.log(beliefs[score.name][row, place]))
+            logs.append(math.log(beliefs[own.name][row, place]))
             guesses.append(math.log(variable.frequencies[place]))
-            wrong.append(beliefs[score.name][row].argmax() != place)
+            wrong.append(beliefs[own.name][row].argmax() != place)
             wrong_guess.append(max(variable.frequencies) != variable.frequencies[place])
-        assert score.cells == len(logs)
-        assert score.loss == pytest.approx(-np.mean(logs))
-        assert score.baseline_loss == pytest.approx(-np.mean(guesses))
-        assert score.error == pytest.approx(np.mean(wrong))
-        assert score.baseline_error == pytest.approx(np.mean(wrong_guess))
-        assert score.gain.is_clear
+        assert own.cells == len(logs)
+        assert own.loss == pytest.approx(-np.mean(logs))
+        assert own.baseline_loss == pytest.approx(-np.mean(guesses))
+        assert own.error == pytest.approx(np.mean(wrong))
+        assert own.baseline_error == pytest.approx(np.mean(wrong_guess))
+        assert own.gain.is_clear
 
 
 def test_all_columns_together_are_the_pseudo_likelihood(asked) -> None:
@@ -120,3 +128,44 @@ def test_one_bad_column_does_not_hide_the_dependence_of_many() -> None:
     assert shows_dependence([good[0], bad])
     unsure = column_with(100, 0.1, 0.6)  # a gain of 1.7 standard errors
     assert not shows_dependence([unsure, bad])
+
+
+def answer(beliefs: list[list[float]], truth: list[int]) -> CellPredictions:
+    return CellPredictions(np.array(beliefs), np.array(truth))
+
+
+def test_all_states_of_all_cells_are_ranked_together() -> None:
+    # Ranked: .9 true, .8 wrong, .6 true, .4 wrong, .2 true, .1 wrong.
+    cells = [answer([[0.9, 0.1], [0.6, 0.4]], [0, 0]), answer([[0.8, 0.2]], [1])]
+    assert score(cells).ap == pytest.approx((1 / 1 + 2 / 3 + 3 / 5) / 3)
+
+
+def test_states_of_the_same_belief_share_one_place() -> None:
+    assert score([answer([[0.5, 0.5], [0.5, 0.5]], [0, 1])]).ap == 0.5
+
+
+def test_columns_may_have_any_number_of_states() -> None:
+    cells = [answer([[0.7, 0.2, 0.1]], [0]), answer([[1.0]], [0]), answer([[0.4, 0.6]], [1])]
+    assert score(cells).ap == 1.0
+    assert score(cells).cll == pytest.approx(np.log([0.7, 1.0, 0.6]).mean())
+    assert score(cells).error_rate == 0.0
+
+
+def test_error_counts_cells_whose_most_believed_state_is_wrong() -> None:
+    assert score([answer([[0.7, 0.3], [0.4, 0.6], [0.2, 0.8]], [1, 0, 1])]).error_rate == pytest.approx(2 / 3)
+
+
+def test_a_belief_of_zero_has_a_floor() -> None:
+    found = score([answer([[1.0, 0.0]], [1])]).cll
+    assert found == np.log(np.finfo(float).tiny)
+
+
+def test_a_state_that_the_field_does_not_know_is_an_error_ranked_last() -> None:
+    cells = [answer([[0.9, 0.1], [0.8, 0.2]], [0, -1])]
+    assert score(cells).error_rate == 0.5
+    assert score(cells).cll == pytest.approx((np.log(0.9) + np.log(np.finfo(float).tiny)) / 2)
+    assert score(cells).ap == pytest.approx((1 / 1 + 2 / 5) / 2)
+
+
+def test_without_cells_there_are_no_scores() -> None:
+    assert np.isnan(list(asdict(score([CellPredictions(np.empty((0, 2)), np.empty(0, dtype=int))])).values())).all()

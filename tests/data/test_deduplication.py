@@ -1,16 +1,22 @@
-"""Equal rows as one weighted row."""
+"""Equal rows are merged, and rows and cells are held out, without a change of what is learned."""
+
+from __future__ import annotations
 
 from collections import defaultdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from plain import learn_plain_schema
 
-from sparsefield import MarkovField
-from sparsefield.data import Dataset, as_source, compile_table, deduplicate_rows
+from sparsefield import MarkovField, Relational, RelationalField
+from sparsefield.compute import Threads
+from sparsefield.data import Dataset, as_source, compile_table, deduplicate_rows, weigh_rows
 from sparsefield.data import dataset as module
+from sparsefield.estimators.compiled_rows import compile_densely
+from sparsefield.estimators.training import make_path, training_options
 
 
 def sample_of(frame: Any, observed: tuple[str, ...] = (), weight: np.ndarray | None = None) -> Dataset:
@@ -73,3 +79,32 @@ def test_repeating_rows_is_the_same_as_weighing_them(objective: str) -> None:
     np.testing.assert_array_equal(repeated.field_.pairs, weighed.field_.pairs)
     np.testing.assert_array_equal(repeated.field_.theta, weighed.field_.theta)
     assert repeated.field_.record.n_rows == len(often)
+
+
+def learn(field, sample):
+    """The field of a sample, by the options of an estimator."""
+    with Threads(1) as engine:
+        return make_path(field, sample, training_options(field), engine).run().field
+
+
+def test_of_linked_tables_they_are_still_seen() -> None:
+    rng = np.random.default_rng(1)
+    mood = rng.integers(0, 2, 50)
+    who = np.repeat(np.arange(50), 3)
+    fun = np.where(rng.random(150) < 0.9, mood[who], 1 - mood[who])
+    data = Relational(
+        {"pupil": pl.DataFrame({"id": range(50), "mood": mood}), "visit": pl.DataFrame({"who": who, "fun": fun})},
+        keys={"pupil": "id"},
+        links={"who": ("visit", "who", "pupil")},
+    )
+    field = RelationalField(l1=1.0).fit(data)
+    sample = compile_densely(field, data)
+    factors = np.concatenate([np.zeros(50), np.full(150, 2.0)])
+    weighed = weigh_rows(sample, factors)
+    assert [table.total_weight for table in weighed.tables] == [0.0, 300.0]
+    for before, after in zip(sample.blocks(), weighed.blocks(), strict=True):
+        assert np.array_equal(before[1].beliefs, after[1].beliefs)
+    assert [table.total_weight for table in sample.tables] == [50.0, 150.0]
+    learned = learn(field, weighed)
+    (name,) = [learned.layout.feature_name(*pair) for pair in learned.pairs.tolist() if pair[1] != pair[0]][:1]
+    assert (name.variable_a, name.variable_b) == ("fun", "mood")

@@ -1,10 +1,11 @@
-"""A given graph: names or positions in, all state pairs out; edges that cannot be are refused."""
+"""Rules with fixed candidates: a graph of given pairs, and all pairs, which must fit into memory."""
 
 from __future__ import annotations
 
 import numpy as np
 import polars as pl
 import pytest
+import scipy.sparse as sp
 from plain import learn_plain_schema
 
 from sparsefield import FixedGraph, MarkovField
@@ -80,3 +81,11 @@ def test_an_edge_between_numbers_has_weights_of_scores() -> None:
     field = MarkovField(l1=20.0, induction=FixedGraph(edges=[("x", "y")])).fit(table)
     assert [row[:2] for row in field.edges_.rows()] == [("x", "y")]
     assert field.score(table) > MarkovField(l1=1e6).fit(table).score(table) + 0.1
+
+
+def test_full_on_many_columns_is_refused_with_the_figure() -> None:
+    n_columns = 200_000
+    rows = np.repeat(np.arange(200), n_columns // 200)
+    matrix = sp.csr_matrix((np.ones(n_columns, dtype=np.int8), (rows, np.arange(n_columns))), shape=(200, n_columns))
+    with pytest.raises(DataError, match=r"19,999,900,000 candidates may take [\d,.]+ GiB.*'cfi'"):
+        MarkovField(l1=2.0, induction="full").fit(matrix)

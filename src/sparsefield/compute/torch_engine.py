@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +9,6 @@ from typing import Any
 
 from sparsefield.compute.threads import Threads
 from sparsefield.errors import DataError, DeviceWarning
-
-
-def is_device(name: Any) -> bool:
-    """Return whether the ``engine`` of a solver names a device of torch, or "auto"."""
-    return isinstance(name, str) and re.fullmatch(r"auto|torch|cuda(:\d+)?", name) is not None
 
 
 def import_torch() -> Any:

@@ -72,7 +72,7 @@ def learn_schema(
     for name, cells in zip(names, numbers.T, strict=True):
         column = source.column(name)
         cells[column.present] = as_numbers(column)
-    levels = dict(zip(names, count_levels(numbers).tolist(), strict=True))
+    levels = dict(zip(names, count_levels(numbers).tolist(), strict=True)) if names else {}
     return learn_from_summaries(summaries, given, known, observed=observed, symmetric=symmetric, levels=levels)
 
 

@@ -34,8 +34,6 @@ REFINEMENTS = 30
 
 def latent_problems(latent: Any) -> list[str]:
     """Return a sentence for each thing that is wrong with {name: number of states}."""
-    if latent is None:
-        return []
     if not isinstance(latent, Mapping):
         return [f"latent must be None or a dict such as {{'topic': 8}}, got {latent!r}."]
     unnamed = [name for name in latent if not isinstance(name, str) or not is_valid_text(name) or not name]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
@@ -20,7 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 import sparsefield
 from sparsefield import config
 from sparsefield.compute import Engine, Threads
-from sparsefield.compute.torch_engine import is_device, open_engine
+from sparsefield.compute.torch_engine import open_engine
 from sparsefield.data import Dataset, as_array, as_source, deduplicate_rows
 from sparsefield.data.frames import CategoricalCells
 from sparsefield.errors import DataError, interrupts_as_such
@@ -52,7 +53,7 @@ from sparsefield.solver.likelihood import (
     estimate_by_likelihood,
     likelihood_contradictions,
     objective_of_structure,
-    warn_if_wide,
+    warn_of_wide_columns,
 )
 
 MIN_REFIT_L2 = 0.01
@@ -63,14 +64,16 @@ def check_parameters(estimator: FieldEstimator) -> None:
     """Refuse invalid parameters, all at once, before any work is done."""
     parts, problems = resolve_parts(PARTS, estimator.resolve)
     params = estimator.get_params(deep=False)
-    raise_problems([*problems_of(params), *problems, *latent_problems(params.get("latent"))])
+    latent = params.get("latent")
+    raise_problems([*problems_of(params), *problems, *(() if latent is None else latent_problems(latent))])
     raise_problems([*_contradictions(estimator, parts), *estimator._contradictions(parts)])
 
 
 def _contradictions(estimator: FieldEstimator, parts: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each pair of valid parameters that exclude each other."""
     rule, order, objective = parts["induction"], parts["features"].max_order, parts["objective"]
-    yield from likelihood_contradictions(estimator.refit, parts)
+    if objective.is_likelihood or estimator.refit == "ml":
+        yield from likelihood_contradictions(estimator.refit, parts)
     if isinstance(parts["missing"], EM) and not objective.supports_completions:
         yield (
             f"missing='em' is for objective='pl', not {objective.name!r}: use missing='mean-field' "
@@ -86,6 +89,11 @@ def _contradictions(estimator: FieldEstimator, parts: Mapping[str, Any]) -> Iter
         yield f"Solver(engine={device!r}) (--gpu) is for pairs by objective='pl', not for {which}: leave engine out."
     if order > 2 and not rule.supports_conjunctions:
         yield f"max_order={order} needs induction='cfi' or 'grafting', got {rule.name!r}."
+
+
+def is_device(engine: Any) -> bool:
+    """Return whether the ``engine`` of a solver names a device of torch, or "auto"."""
+    return isinstance(engine, str) and re.fullmatch(r"auto|torch|cuda(:\d+)?", engine) is not None
 
 
 def refit_l2(estimator: FieldEstimator) -> float:
@@ -191,7 +199,8 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Pat
     if saved is not None:
         saved.clear()
     _warn_of_result(estimator, result)
-    warn_if_wide(finished.record, dataset.layout)
+    if finished.record is not None and finished.record.wide:
+        warn_of_wide_columns(finished.record, dataset.layout)
     record = FitRecord(
         version=sparsefield.__version__,
         n_rows=dataset.n_rows,
@@ -338,7 +347,10 @@ def _select_l1(
 
 
 def _objective_of_structure(estimator: FieldEstimator, dataset: Dataset) -> Objective:
-    return objective_of_structure(estimator.resolve("objective"), dataset, estimator.resolve("induction"))
+    objective = estimator.resolve("objective")
+    if not objective.is_likelihood:
+        return objective
+    return objective_of_structure(objective, dataset, estimator.resolve("induction"))
 
 
 def _finish(

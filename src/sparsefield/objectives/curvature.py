@@ -16,7 +16,6 @@ import numpy as np
 from sparsefield.compute import BlockCollection
 from sparsefield.data import Block
 from sparsefield.data.table import join_blocks
-from sparsefield.inference.cell_probabilities import predict_complete
 from sparsefield.inference.completions import FieldWeights, rows_of_block
 from sparsefield.kernels.mean_field_sweep import predict_states
 from sparsefield.kernels.regression_hessians import (
@@ -213,7 +212,8 @@ def sum_curvature(part: EvaluatedBlock, field: FieldWeights, designs: Sequence[D
     """Return the contribution of a block to the Hessians of all regressions, table by table, flat."""
     sizes = [np.diff(design.offsets[design.target_offsets]) for design in designs]
     found, t = [np.zeros(int(np.square(size).sum())) for size in sizes], part.table
-    block, coding = part.block._replace(beliefs=part.block.beliefs.copy()), field.layout.schemas[t].coding
-    states = predict_complete(field, t, block)
+    coding = field.layout.schemas[t].coding
+    states = np.zeros((int(coding.state_offsets[-1]), part.block.n_rows))
+    predict_states(part.block, field.graphs[t], field.theta, 0, len(part.block.codes), states)
     found[t] = variable_hessians(part.block, coding, states, part.expectations, designs[t])
     return tuple(found)

@@ -23,7 +23,6 @@ from sparsefield.model.fit_record import EdgeEvidence
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.curvature import count_rows, groups_by_size, split_hessians, sum_curvature, wald_test
 from sparsefield.solver.missing import ClampedBeliefs
-from sparsefield.solver.selection import observed_shares
 from sparsefield.solver.state import State
 
 MAX_OPERATIONS, MAX_ADDED, MAX_AT_FIXED_L1 = 2e10, 4e9, 5e8
@@ -78,7 +77,7 @@ def edge_evidence(state: State, *, thorough: bool) -> EdgeEvidence | None:
     graphs = problem.compile(arcs)
     problem.evaluate(graphs, theta)
     is_pair = (features[:, 2:] < 0).all(axis=1)
-    edges, shares = np.full(len(features), -1), observed_shares(state, arcs, len(features))
+    edges, shares = np.full(len(features), -1), state.missing.observed_shares(arcs, len(features))
     keys = layout.edge_keys(features[is_pair, :2])
     _, first, edges[is_pair] = np.unique(keys, return_index=True, return_inverse=True)
     tested = np.flatnonzero(is_pair & _are_linear(layout, features[:, :2]))

@@ -115,8 +115,6 @@ def likelihood_contradictions(refit: Any, parts: Mapping[str, Any]) -> Iterator[
     """Yield a sentence for each parameter that excludes the likelihood, exact or by belief propagation."""
     by_likelihood, name = parts["objective"].is_likelihood, parts["objective"].name
     option = f"objective={name!r}" if by_likelihood else "refit='ml'"
-    if not by_likelihood and refit != "ml":
-        return
     if by_likelihood and name != ExactLikelihood.name and refit == "ml":
         yield f"refit='ml' is for the objectives 'pl', 'cd' and 'ml': use refit=True with {option}."
     missing, order = parts["missing"], parts["features"].max_order
@@ -154,10 +152,8 @@ def joint_bits(dataset: Dataset) -> float:
     return float(np.bincount(dataset.components, rows).max(initial=0.0))
 
 
-def warn_if_wide(record: LikelihoodRecord | None, layout: Layout) -> None:
+def warn_of_wide_columns(record: LikelihoodRecord, layout: Layout) -> None:
     """Warn about components whose weights are not those of the exact likelihood."""
-    if record is None or not record.wide:
-        return
     largest = max(record.wide, key=lambda component: len(component.columns))
     count = sum(len(component.columns) for component in record.wide)
     names = ", ".join(map(repr, largest.columns[:MOST_NAMES])) + (", ..." if len(largest.columns) > MOST_NAMES else "")

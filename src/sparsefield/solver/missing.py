@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparsefield.data import Arcs
 from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod
 from sparsefield.objectives import EM
@@ -77,6 +78,22 @@ class MissingCells:
 
     def observed_weights(self) -> np.ndarray:
         """Return the weight of the rows in which the variable of each state is observed, (states,)."""
+        return self._total_weights()
+
+    def observed_shares(self, arcs: Arcs, n_features: int) -> np.ndarray:
+        """Return the share of the rows with an observed target in which a feature's other columns are observed too.
+
+        The data say about a weight what these rows say, and hardly more: completed rows would say too much. That the
+        target is observed, Wald statistics take into account already. Shares, (features,), are geometric means over the
+        targets of a feature.
+        """
+        tiny = np.finfo(float).tiny
+        shares = np.maximum(self.observed_weights() / np.maximum(self._total_weights(), tiny), tiny)
+        ends = np.maximum(np.bincount(arcs.feature, minlength=n_features), 1)
+        return np.exp(np.bincount(arcs.feature, np.log(shares)[arcs.target], minlength=n_features) * (ends - 1) / ends)
+
+    def _total_weights(self) -> np.ndarray:
+        """Return the weight of the rows of the table of each state, (states,)."""
         sizes = [schema.n_target_columns for schema in self._working_set.layout.schemas]
         return np.repeat(np.asarray(self._working_set.problem.total_weights), sizes)
 

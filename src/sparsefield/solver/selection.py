@@ -17,14 +17,14 @@ from typing import Any
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import Arcs, Dataset
+from sparsefield.data import Dataset
 from sparsefield.errors import SelectionWarning
 from sparsefield.model import PathRow
 from sparsefield.solver.checkpoint import SelectionCheckpoint
 from sparsefield.solver.folds import Fold, FoldGrid, SelectionOptions, ebic_costs, make_folds
 from sparsefield.solver.path import Path
 from sparsefield.solver.solver_options import EBIC, HeldOut
-from sparsefield.solver.state import FitCallbacks, FitResult, PathPoint, State
+from sparsefield.solver.state import FitCallbacks, FitResult, PathPoint
 
 PATH_LENGTH, STEP = 49, 1e-4 ** (1 / 32)
 """Values of l1 at most, and the factor from one to the next."""
@@ -274,21 +274,8 @@ def prune_by_wald(path: Path, l2: float, gamma: float = EBIC().gamma) -> FitResu
         weights, arcs = working_set.theta[working_set.n_biases :], working_set.arcs
         required = np.full(len(weights), np.inf)
         np.minimum.at(required, arcs.feature, costs[arcs.target])
-        supported = problem.wald_statistics(weights) * observed_shares(state, arcs, len(weights)) > required
+        supported = problem.wald_statistics(weights) * state.missing.observed_shares(arcs, len(weights)) > required
         if supported.all():
             break
         refitted = path.refit_without_l1(supported, l2)
     return refitted
-
-
-def observed_shares(state: State, arcs: Arcs, n_features: int) -> np.ndarray:
-    """Return the share of the rows with an observed target in which the other columns of a feature are observed too.
-
-    The data say about a weight what these rows say, and hardly more: completed rows would say too much. That the target
-    is observed, Wald statistics take into account already. Shares are geometric means over the targets of a feature.
-    """
-    sizes = [schema.n_target_columns for schema in state.layout.schemas]
-    totals = np.repeat(np.maximum(state.problem.total_weights, np.finfo(float).tiny), sizes)
-    logs = np.log(np.maximum(state.missing.observed_weights() / totals, np.finfo(float).tiny))[arcs.target]
-    ends = np.maximum(np.bincount(arcs.feature, minlength=n_features), 1)
-    return np.exp(np.bincount(arcs.feature, logs, minlength=n_features) * (ends - 1) / ends)

@@ -1,9 +1,13 @@
-"""Every command that prints a table also prints its figures as JSON."""
+"""What commands print: JSON, tables for people, and nothing with --quiet."""
 
 from __future__ import annotations
 
 import inspect
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +16,7 @@ import pytest
 
 from sparsefield import findings, load
 from sparsefield.app.cli import analyze, app
+from sparsefield.app.cli.console import StatusLine
 
 
 @pytest.fixture
@@ -44,3 +49,109 @@ def test_every_command_that_prints_a_table_has_the_option() -> None:
     for command in (*app.registered_commands, *analyze.app.registered_commands):
         assert command.callback is not None
         assert ("as_json" in inspect.signature(command.callback).parameters) != (command.name in without), command.name
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    pl.DataFrame({"a": [0, 1] * 30, "b": [0, 1] * 29 + [1, None]}).write_csv(tmp_path / "t.csv")
+    return tmp_path / "t.csv"
+
+
+def test_a_quiet_command_that_writes_a_file_prints_nothing(run, table: Path, tmp_path: Path) -> None:
+    done = run("fit", table, "-o", tmp_path / "m.safetensors", "--l1", 1, "--quiet")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    done = run("-q", "predict", tmp_path / "m.safetensors", table, "-o", tmp_path / "filled.csv")
+    assert (done.code, done.out, done.err) == (0, "", "")
+    assert pl.read_csv(tmp_path / "filled.csv")["b"].null_count() == 0
+
+
+def test_a_quiet_command_whose_result_is_text_prints_it(run, table: Path, tmp_path: Path) -> None:
+    assert run("fit", table, "-o", tmp_path / "m.safetensors", "--l1", 1, "-q").code == 0
+    done = run("info", tmp_path / "m.safetensors", "-q")
+    assert done.out == run("info", tmp_path / "m.safetensors").out
+    assert "b" in done.out
+
+
+def test_a_quiet_command_prints_its_error(run, tmp_path: Path) -> None:
+    done = run("fit", tmp_path / "none.csv", "-o", tmp_path / "m.safetensors", "-q")
+    assert done.code == 2
+    assert done.err == f"Error: {tmp_path / 'none.csv'}: there is no such file.\n"
+
+
+def test_shells_complete_commands() -> None:
+    asked = {"_SPARSEFIELD_COMPLETE": "complete_bash", "COMP_WORDS": "sparsefield sa", "COMP_CWORD": "1"}
+    code = "from sparsefield.app.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True, check=False
+    )
+    assert set(done.stdout.split()) == {"sample"}, done.stderr
+
+
+def test_the_time_left_is_that_of_the_count_that_runs(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    clock = iter([0.0, 0.0, 10.0, 10.0, 12.0, 12.0, 40.0, 40.0])
+    monkeypatch.setattr("sparsefield.app.cli.console.time.perf_counter", lambda: next(clock))
+    watch = StatusLine("Drawing")
+    watch._next = 0.0
+    watch.show_progress(0, 4)  # the work begins at 0 s, after the line was made
+    for done in (1, 2):
+        watch.show_progress(done, 4)
+    watch._next = 0.0
+    watch.show_progress(1, 2)  # another count: its first unit took 28 s
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Drawing: 25% done, about 30 s left, 10.0 s"
+    assert lines[-1] == "Drawing: 50% done, about 28 s left, 40.0 s"
+
+
+@pytest.fixture(scope="module")
+def dated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with decimal commas, whose dates and numbers depend on each other."""
+    path = tmp_path_factory.mktemp("dated") / "t.csv"
+    rng = np.random.default_rng(0)
+    days = np.datetime64("2019-01-01") + rng.integers(0, 600, 120)
+    late = days > np.datetime64("2019-10-01")
+    heat = np.where(late, 8.25, 2.5) + rng.normal(size=120).round(2) / 2
+    cells = ["" if k % 11 == 3 else f"{value:.2f}".replace(".", ",") for k, value in enumerate(heat)]
+    shown = ["" if k % 13 == 5 else str(day) for k, day in enumerate(days)]
+    path.write_text("day;heat\n" + "".join(f"{a};{b}\n" for a, b in zip(shown, cells, strict=True)))
+    return path
+
+
+@pytest.fixture(scope="module")
+def dated_model(dated: Path) -> Path:
+    from sparsefield.app.cli import app, run_app
+
+    model = dated.with_name("m.safetensors")
+    assert run_app(app, "sparsefield", ["fit", str(dated), "-o", str(model), "--l1=1", "--no-check", "-q"]) == 0
+    return model
+
+
+def test_info_shows_dates_as_dates(run, dated_model: Path) -> None:
+    shown = run("info", dated_model).out
+    assert re.search(r"day: numeric; mean 2019-\d\d-\d\d, standard deviation \d+\.?\d* days", shown)
+    assert "e+04" not in shown
+    assert not re.search(r"day=[^ ]* ?1[78]\d\d\d", shown)
+
+
+def test_ranges_have_dates_and_the_decimal_mark_of_the_file(
+    run, dated: Path, dated_model: Path, tmp_path: Path
+) -> None:
+    assert run("predict", dated_model, dated, "--proba", "-o", tmp_path / "p.csv").code == 0
+    lines = [line.split(";") for line in (tmp_path / "p.csv").read_text().splitlines()[1:]]
+    days, heats = ({state for _, column, state, _ in lines if column == name} for name in ("day", "heat"))
+    assert all(re.fullmatch(r"(up to|over|\d{4}-\d\d-\d\d to) \d{4}-\d\d-\d\d", state) for state in days)
+    assert any("," in state for state in heats)
+    assert not any("." in state or "e" in state.removeprefix("over") for state in heats)
+
+
+def test_errors_of_dates_are_in_days(run, dated: Path) -> None:
+    shown = run("evaluate", dated, "--l1", 1, "--folds", 2).out
+    assert re.search(r"day +numeric +\d+ .*\d days +\d+ days", shown)
+
+
+def test_the_assumed_order_of_text_is_told(run, tmp_path: Path) -> None:
+    data = tmp_path / "t.csv"
+    data.write_text("answer,kind\n" + "".join(f"{('never', 'rarely', 'often')[k % 3]},{k % 2}\n" for k in range(60)))
+    fitted = run("fit", data, "--ordinal", "answer", "-o", tmp_path / "m", "--l1", 5, "--no-check")
+    assert "ordinal in alphabetical order: never<often<rarely" in " ".join(fitted.err.split())
+    given = run("fit", data, "--ordinal", "answer=never<rarely<often", "-o", tmp_path / "m", "--l1", 5, "--no-check")
+    assert "alphabetical" not in given.err

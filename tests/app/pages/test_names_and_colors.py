@@ -1,4 +1,4 @@
-"""Colors can be read on light and dark pages, and the style sheet has those of the palette."""
+"""Names are shortened so that different ones stay different, letters are visible, and colors differ for every eye."""
 
 from __future__ import annotations
 
@@ -6,8 +6,59 @@ import re
 from importlib.resources import files
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.exceptions import NotFittedError
 
+from sparsefield import CRFClassifier, MarkovField, RelationalField, plot_network, write_report
 from sparsefield.app.pages.layout import BLUE, DARK_COLORS, GROUP_COLORS, INK, NEUTRAL, ORANGE, WHITE
+from sparsefield.app.pages.names import shorten, shorten_all, wrap_name
+
+AGREE = ["stimme eher zu", "stimme eher nicht zu", "stimme voll und ganz zu", "stimme ganz und gar nicht zu"]
+
+
+def test_names_that_begin_alike_are_told_apart() -> None:
+    for longest in (8, 10, 12, 16):
+        shown = shorten_all(AGREE, longest)
+        assert len(set(shown)) == len(AGREE)
+        assert all(len(name) <= longest for name in shown)
+
+
+def test_short_names_are_left_alone() -> None:
+    assert shorten_all(["age", "sex", "age"], 8) == ["age", "sex", "age"]
+
+
+def test_a_cut_keeps_the_beginning_and_the_end() -> None:
+    assert shorten("trust in the national parliament", 20) == "trust in the…liament"
+
+
+@given(st.lists(st.text("ab_ ", min_size=1, max_size=40), min_size=1, max_size=12), st.integers(8, 20))
+def test_different_names_are_never_shown_alike(names: list[str], longest: int) -> None:
+    shown = shorten_all(names, longest)
+    assert len(set(shown)) == len(set(names))
+
+
+@given(st.text(min_size=1, max_size=80), st.integers(4, 20))
+def test_lines_fit(name: str, width: int) -> None:
+    lines = wrap_name(name, width)
+    assert 0 <= len(lines) <= 2
+    assert all(len(line) <= width for line in lines)
+
+
+def test_names_are_broken_between_words() -> None:
+    assert wrap_name("satisfied with the government", 16) == ["satisfied with", "the government"]
+
+
+@pytest.mark.parametrize("estimator", [MarkovField(l1=2.0), CRFClassifier(l1=2.0), RelationalField(l1=2.0)])
+def test_before_a_fit_the_picture_is_that_of_scikit_learn(estimator) -> None:
+    made = estimator._repr_mimebundle_()
+    assert "sk-top-container" in made["text/html"]
+    assert "sk-top-container" in estimator._repr_html_()
+    with pytest.raises(NotFittedError):
+        plot_network(estimator)
+    with pytest.raises(NotFittedError):
+        write_report(estimator, None, "never.html")
+
 
 TEXT, GRAPHICS = 4.5, 3.0
 """Smallest contrasts of WCAG 2, level AA."""
