@@ -11,9 +11,9 @@ import polars as pl
 
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.ising import draw_ising
+from reproduction.public_data import load_dataset
 from sparsefield.analysis.hold_out import evaluate
 from sparsefield.app.cli.console import print_message
-from sparsefield.app.datasets import load_dataset
 from sparsefield.compute import Threads
 from sparsefield.data import Dataset, Table, as_source, compile_table, learn_schema
 from sparsefield.errors import DataError

@@ -13,11 +13,11 @@ from sklearn.covariance import graphical_lasso
 
 from benchmarks.command_line import Json, Row, Seed, print_rows
 from benchmarks.measure import Report
+from reproduction.public_data import load_mixed
 from sparsefield import MarkovField, centrality
 from sparsefield.analysis.centrality import communities_of_nodes, measure_columns
 from sparsefield.analysis.network import Network
 from sparsefield.app.cli.console import print_message
-from sparsefield.app.datasets import load_mixed
 from sparsefield.data import Layout, Schema
 from sparsefield.data.schema import Variable
 from sparsefield.model import Field

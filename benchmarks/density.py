@@ -15,9 +15,9 @@ from scipy.special import logsumexp
 
 from benchmarks.command_line import Json, Row, Seed, print_rows
 from benchmarks.measure import Report, climb
+from reproduction.public_data import load_dataset
 from sparsefield import Features, MarkovField
 from sparsefield.app.cli.console import print_message
-from sparsefield.app.datasets import load_dataset
 from sparsefield.model import Field
 
 __all__ = ["ARMS", "CITED", "LogLinear", "bound_log_partition", "chow_liu_score", "run_density"]

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import expit
 
 from benchmarks.ising import draw_ising
-from sparsefield.app.datasets.public import data_folder, load_dataset
+from reproduction.public_data import data_folder, load_dataset
 
 __all__ = ["CASES", "SHORT_CASES", "Case", "MissingDataError", "SplitRows", "draw_factors", "draw_texts", "find_cases"]
 

@@ -15,8 +15,8 @@ from benchmarks.command_line import Row
 from benchmarks.measure import Report
 from benchmarks.mixed import Method, MixedTable, fill_iteratively, hide_cells, run_methods
 from benchmarks.mixed_peers import TimedByR, draw_with_mice
+from reproduction.public_data import load_dataset, load_mixed
 from sparsefield import MarkovField, impute
-from sparsefield.app.datasets import load_dataset, load_mixed
 
 __all__ = ["PATTERNS", "TABLES", "energy_score", "run_draws"]
 

@@ -17,8 +17,8 @@ from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.ising import IsingData, draw_ising
 from benchmarks.measure import Report, climb
 from benchmarks.nodewise import l1_logistic
+from reproduction.public_data import Splits, load_dataset
 from sparsefield.app.cli.console import print_message
-from sparsefield.app.datasets import Splits, load_dataset
 from sparsefield.errors import DataError
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -74,7 +74,7 @@ def run_fill(
     Parameters
     ----------
     data : sequence of str
-        "ising", or the name of a binary data set of :func:`sparsefield.app.datasets.load_dataset`.
+        "ising", or the name of a binary data set of :func:`reproduction.public_data.load_dataset`.
     rows, test_rows : int, optional
         Upper limits. None is 2,000 training and 2,000 test rows of "ising", 5,000 training rows
         and the whole test split of the others.

@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.command_line import Json, print_rows
 from benchmarks.measure import climb
+from reproduction.public_data import load_dataset
 from sparsefield import Features
 from sparsefield.app.cli.console import print_message
-from sparsefield.app.datasets import load_dataset
 from sparsefield.estimators import MarkovField
 
 __all__ = ["run_heldout", "score_boosting"]

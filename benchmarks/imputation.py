@@ -18,10 +18,10 @@ from benchmarks.draws import PATTERNS, TABLES, mean_ranks, run_draws
 from benchmarks.measure import Report
 from benchmarks.mice import has_mice
 from benchmarks.mixed_peers import draw_with_mice
+from reproduction.public_data import load_mixed
 from sparsefield import MarkovField, impute, pool
 from sparsefield.analysis.imputation import PooledEstimates
 from sparsefield.app.cli.console import print_message
-from sparsefield.app.datasets import load_mixed
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Row = dict[str, Any]

@@ -12,8 +12,8 @@ import typer
 
 from benchmarks.command_line import Json, Seed, print_rows
 from benchmarks.measure import climb
+from reproduction.public_data import load_dataset
 from sparsefield.app.cli.console import print_message
-from sparsefield.app.datasets import load_dataset
 from sparsefield.estimators import MarkovField
 
 __all__ = ["LATENT_DATA", "LatentClasses", "draw_latent_classes", "run_latent"]

@@ -22,10 +22,10 @@ from benchmarks.inference import conditional_log_likelihood
 from benchmarks.measure import Report
 from benchmarks.mice import has_mice, impute_with_mice
 from benchmarks.peers import read_field
+from reproduction.public_data import load_dataset
 from reproduction.table1 import DATA, SETTINGS
 from sparsefield.analysis.hold_out import Evaluation, Fold, evaluate
 from sparsefield.app.cli.console import print_message, show, show_json
-from sparsefield.app.datasets import load_dataset
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField
 

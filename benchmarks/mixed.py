@@ -25,8 +25,8 @@ from benchmarks.mixed_peers import (
     impute_with_mice,
 )
 from benchmarks.r_scripts import has_packages
+from reproduction.public_data import load_mixed
 from sparsefield.app.cli.console import print_message, show, show_json
-from sparsefield.app.datasets import load_mixed
 from sparsefield.errors import DataError
 from sparsefield.estimators import MarkovField
 from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE

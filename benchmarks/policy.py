@@ -22,8 +22,8 @@ from benchmarks.measure import Report
 from benchmarks.planted import draw_planted
 from benchmarks.scale import default_l1
 from benchmarks.small import CASES as SMALL
+from reproduction.public_data import load_mixed
 from sparsefield.app.cli.console import print_message
-from sparsefield.app.datasets import load_mixed
 from sparsefield.estimators import MarkovField
 
 Fit = Callable[[], Any]

@@ -16,8 +16,8 @@ from benchmarks.charts import Bar, draw_bars
 from benchmarks.command_line import RESULTS, Json, Output, choose_parts, print_rows, write_charts
 from benchmarks.ising import draw_ising
 from benchmarks.measure import Report
+from reproduction.public_data import load_dataset, load_mixed
 from sparsefield.app.cli.console import print_message
-from sparsefield.app.datasets import load_dataset, load_mixed
 from sparsefield.estimators import MarkovField, RelationalField
 from sparsefield.induction import CFI
 from sparsefield.inference import MeanField

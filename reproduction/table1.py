@@ -12,8 +12,8 @@ from reproduction.chosen_penalty import ChosenPenalties, ChosenPenalty
 from reproduction.cited import CLAIMS
 from reproduction.irm_estimator import InfiniteRelationalModel
 from reproduction.paired import PairedTest, paired_test
+from reproduction.public_data import load_dataset
 from sparsefield.analysis.hold_out import Evaluation, Fold, evaluate
-from sparsefield.app.datasets import load_dataset
 from sparsefield.data import Relational
 from sparsefield.estimators import MarkovField, RelationalField
 from sparsefield.inference import MeanField

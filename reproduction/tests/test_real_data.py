@@ -5,9 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from reproduction.public_data import load_dataset
 from sparsefield import CFI, Features, MarkovField, Solver
 from sparsefield.analysis.hold_out import evaluate
-from sparsefield.app.datasets import load_dataset
 
 
 @pytest.fixture(autouse=True)

@@ -20,12 +20,12 @@ from reproduction import chosen_penalty, table1
 from reproduction.chosen_penalty import CHOICES, HOLD_OUTS, ChosenPenalties, ChosenPenalty
 from reproduction.cited import CANDIDATES, CITED, CLAIMS, agrees
 from reproduction.paired import paired_test
+from reproduction.public_data import load_dataset
 from reproduction.table1 import SETTINGS, Row, Table1, compare, count_candidates, run_table1
 from reproduction.table1_files import as_json, draw_table, records, write_files
 from reproduction.table1_splits import split_lines
 from sparsefield import Grafting, MarkovField, PaperCFI, RelationalField, Solver
 from sparsefield.analysis.hold_out import Evaluation, Fold, evaluate
-from sparsefield.app.datasets import load_dataset
 from sparsefield.data import Relational
 
 SVG = "{http://www.w3.org/2000/svg}"

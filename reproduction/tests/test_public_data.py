@@ -8,7 +8,8 @@ import numpy as np
 import pooch
 import pytest
 
-from sparsefield.app.datasets import Animals, Nations, Splits, data_folder, load_dataset, public
+from reproduction import public_data
+from reproduction.public_data import Animals, Nations, Splits, data_folder, load_dataset
 from sparsefield.errors import DataError
 
 
@@ -52,7 +53,7 @@ def test_downloaded_animals_equal_those_in_the_folder(folder: Path, monkeypatch,
     monkeypatch.setenv("SPARSEFIELD_DATA", str(folder))
     local = load_dataset("animals")
     monkeypatch.delenv("SPARSEFIELD_DATA")
-    url = public.ASSETS_URL.format(name="animals")
+    url = public_data.ASSETS_URL.format(name="animals")
     downloads[url] = "1,stripes,zebra\n0,stripes,antelope\n1,big,antelope\n0,big,zebra\n"
     downloaded = load_dataset("animals")
     assert downloaded.frame.equals(local.frame)
@@ -67,8 +68,8 @@ def test_splits_have_their_own_rows(folder: Path) -> None:
 
 def test_files_missing_from_the_folder_are_downloaded(folder: Path, monkeypatch, downloads) -> None:
     monkeypatch.setenv("SPARSEFIELD_DATA", str(folder))
-    for split in public.SPLITS:
-        downloads[public.SPLITS_URL.format(name="dna", split=split)] = "1,0\n"
+    for split in public_data.SPLITS:
+        downloads[public_data.SPLITS_URL.format(name="dna", split=split)] = "1,0\n"
     assert load_dataset("dna").test.tolist() == [[1, 0]]
 
 
@@ -126,7 +127,7 @@ NATION_LINES = """1,rich,Peru
 
 @pytest.fixture
 def nations(downloads: dict[str, str]) -> Nations:
-    downloads[public.ASSETS_URL.format(name="nations")] = NATION_LINES
+    downloads[public_data.ASSETS_URL.format(name="nations")] = NATION_LINES
     return load_dataset("nations")
 
 
@@ -157,7 +158,7 @@ def test_in_a_closed_world_of_nations_unknown_cells_are_false(nations: Nations) 
 
 
 def test_nations_with_cells_other_than_0_and_1_are_refused(downloads: dict[str, str]) -> None:
-    downloads[public.ASSETS_URL.format(name="nations")] = NATION_LINES + "2,warns,Peru,Chad\n"
+    downloads[public_data.ASSETS_URL.format(name="nations")] = NATION_LINES + "2,warns,Peru,Chad\n"
     with pytest.raises(DataError, match=r"nations\.unary\.obs.*other than 0 and 1"):
         load_dataset("nations")
 
