@@ -22,7 +22,7 @@ $(TOOLS): $(READY)
 	touch $(TOOLS)
 
 demo: $(READY)  ## learn a field over scikit-learn's digits, predict missing pixels, write pictures to demo/
-	$(BIN)/sparsefield demo --out demo
+	$(BIN)/python examples/digits.py demo
 
 test: $(READY)  ## run the tests that take minutes together
 	$(BIN)/python -m pytest -n auto --dist loadfile -m "not ($(MARKED))" tests fuzz/tests --ignore=tests/app/browser
@@ -54,7 +54,7 @@ wheel: $(TOOLS)  ## build a wheel and run the demo from it in a fresh environmen
 	$(BIN)/python -m build --wheel --quiet
 	$(PYTHON) -m venv build/smoke
 	build/smoke/bin/python -m pip install --quiet dist/*.whl
-	cd build && smoke/bin/sparsefield --version && smoke/bin/sparsefield demo --out smoke-demo --quick
+	cd build && smoke/bin/sparsefield --version && smoke/bin/python ../examples/digits.py smoke-demo --quick
 
 docs: $(TOOLS)  ## build the documentation site into build/docs, with the tutorials as notebooks; a warning is an error
 	$(BIN)/python -m sphinx -b html -E -a --fail-on-warning --keep-going --quiet -d build/docs-trees docs build/docs

@@ -1,16 +1,26 @@
-"""Threads: results in the order of the items, whoever is ready first."""
+"""Threads sum along a fixed tree, and find the entries that plain sums have."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
+from functools import partial
 
+import numpy as np
 import pytest
 from dask_processes import LIMIT
+from hypothesis import given
+from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from sparsefield.compute import Threads
+from sparsefield.compute import BlockCollection, Threads, block_collection
+from sparsefield.compute.block_collection import (
+    ThresholdQuery,
+    TopEntries,
+    find_large_entries,
+    select_top_entries,
+)
 from sparsefield.compute.threads import report_progress
 
 
@@ -76,3 +86,97 @@ def test_items_that_are_done_are_reported(n_jobs: int) -> None:
     with Threads(n_jobs) as engine:
         engine.map(str, range(3))
     assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def summand(block: dict, item: str) -> np.ndarray | None:
+    return block.get(item)
+
+
+def beyond(cut: float, item: str, sums: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    size = np.abs(sums.sum(axis=0)) - cut
+    return np.where(rows + 0 * columns == 1, -np.inf, size) if item == "b" else size
+
+
+def every_entry(item: str, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    return np.ones(len(rows), dtype=bool)
+
+
+def off_diagonal(item: str, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    return rows != columns
+
+
+def entries(found: list[TopEntries]) -> dict[tuple[str, int, int], bytes]:
+    return {
+        (large.item, row, column): large.sums[:, k].tobytes()
+        for large in found
+        for k, (row, column) in enumerate(zip(*(positions.tolist() for positions in large.positions), strict=True))
+    }
+
+
+SIZES = st.sampled_from([1.0, 1e-300, 1e-30, 1e30, 1e300])
+
+
+@st.composite
+def problems(draw, specials: bool = False):
+    """A query, and blocks of summands that cancel, tie and differ in size by much."""
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    layers, n_parts = draw(st.integers(1, 2)), draw(st.integers(1, 9))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    scale = draw(SIZES) if dtype == np.float64 else draw(st.sampled_from([1.0, 1e-38, 1e-20, 1e20, 1e37]))
+    shapes = {"a": (5, 4), "b": (3, 6), "c": (1, 1), "d": (4, 4)}
+    kinds = {item: draw(st.sampled_from(["normal", "few", "zero", "wide"])) for item in shapes}
+    parts = []
+    for _ in range(n_parts):
+        part = {}
+        for item, shape in shapes.items():
+            if rng.random() < 0.2:
+                continue  # a block without this item
+            values = rng.normal(size=(layers, *shape))
+            if kinds[item] == "few":
+                values = rng.integers(-2, 3, (layers, *shape)).astype(float)  # ties
+            elif kinds[item] == "zero":
+                values = np.zeros((layers, *shape))
+            elif kinds[item] == "wide":
+                values *= 10.0 ** rng.integers(-12, 1, values.shape)
+            with np.errstate(over="ignore", under="ignore"):
+                values = (values * scale).astype(dtype)
+            if specials:
+                odd = rng.random(values.shape) < 0.05
+                values[odd] = rng.choice([np.inf, -np.inf, np.nan, -0.0], odd.sum())
+            part[item] = values
+        parts.append(part)
+    cut = draw(st.sampled_from([0.0, 0.5, 1.0, 2.0, 2.5])) * scale
+    limit = draw(st.sampled_from([None, 1, 3, 10, 1000]))
+    eligible = draw(st.sampled_from([every_entry, off_diagonal]))
+    return ThresholdQuery(summand, (), partial(beyond, cut), eligible, limit), parts
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of sums that overflow
+@pytest.mark.parametrize("specials", [False, True])
+@given(data=st.data())
+def test_threads_and_plain_sums_select_the_same_entries(specials, data) -> None:
+    query, parts = data.draw(problems(specials))
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(block_collection, "ITEMS_AT_A_TIME", 3)
+        for n_jobs in (1, 3):
+            with Threads(n_jobs) as engine:
+                blocks = engine.distribute(parts)
+                found.append(blocks.top_entries(query, list("abcd")))
+                found.append(BlockCollection.top_entries(blocks, query, list("abcd")))
+    assert all(entries(other) == entries(found[0]) for other in found)
+
+
+@pytest.mark.parametrize("first_checked", [1, 100])
+@pytest.mark.parametrize("limit", [1, 7, 300, 5000])
+def test_of_very_many_entries_the_largest_eligible_ones_are_kept(monkeypatch, limit, first_checked) -> None:
+    monkeypatch.setattr(block_collection, "FIRST_CHECKED", first_checked)
+    sums = np.random.default_rng(3).integers(-40, 90, (1, 60, 60)).astype(float)
+    sums[0] += 1000.0 * np.eye(60)
+    query = ThresholdQuery(summand, (), partial(beyond, 2.0), off_diagonal, limit)
+    found = entries(select_top_entries(query, [find_large_entries(query, "a", sums)]))
+    excess = np.where(np.eye(60) == 1.0, -1.0, np.abs(sums[0]) - 2.0)
+    wanted = np.sort(excess[excess > 0.0])[-limit:]
+    places = np.array([(row, column) for _, row, column in found])
+    assert (excess[places[:, 0], places[:, 1]] > 0.0).all()
+    assert {tuple(place) for place in np.argwhere(excess >= wanted[0]).tolist()} <= {tuple(p) for p in places.tolist()}

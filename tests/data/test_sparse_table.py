@@ -1,4 +1,4 @@
-"""A sparse matrix becomes rows of what is on; odd matrices do no harm, and are left alone."""
+"""Tables are compiled densely or sparsely, and damaged sparse matrices are refused."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain import learn_plain_schema
 
-from sparsefield import config
+from sparsefield import MarkovField, config
 from sparsefield.data import Table, as_source, compile_sparse, compile_table
+from sparsefield.data import memory as memory_module
 from sparsefield.errors import DataError, UnknownStateWarning
 
 
@@ -145,3 +146,121 @@ def test_columns_that_training_never_saw_on_are_warned_of() -> None:
     later[3, 5] = 1
     with pytest.warns(UnknownStateWarning, match=r"So have 1 other columns"):
         compiled(sp.csr_matrix(later), schema)
+
+
+def test_observed_values_are_one_hot_and_missing_cells_have_training_frequencies() -> None:
+    source = as_source([["a", 0.5], ["b", 1.5], ["b", None], [None, 2.5], ["c", 1.5]])
+    schema = learn_plain_schema(source, observed=["x1"])
+    table = compile_table(source, schema)
+    (block,) = table.blocks
+    assert table.codes().tolist() == [[1, 0, 0, -1, 2]]
+    np.testing.assert_allclose(block.beliefs[:2], [[1, 0, 0, 0.25, 0], [0, 0, 0, 0.25, 1]])
+    numbers = np.array([0.5, 1.5, 2.5, 1.5])
+    expected = (numbers - numbers.mean()) / numbers.std()
+    np.testing.assert_allclose(block.beliefs[2], [expected[0], expected[1], 0.0, expected[2], expected[3]])
+    assert block.cell_offsets.tolist() == [0, 1]
+    assert block.missing_rows.tolist() == [3]
+    assert table.has_missing
+    assert table.total_weight == 5.0
+
+
+def test_missing_cells_of_a_covariate_have_its_training_frequencies() -> None:
+    source = as_source([[0, "u"], [1, "v"], [1, "u"], [0, None]])
+    table = compile_table(source, learn_plain_schema(source, observed=["x1"]))
+    np.testing.assert_allclose(table.blocks[0].beliefs[1], [0, 1, 0, 1 / 3])
+    assert not table.has_missing
+
+
+def test_a_table_beyond_memory_is_refused_with_the_figure(monkeypatch) -> None:
+    monkeypatch.setattr(config, "DENSE_COPIES", 10**12)
+    source = as_source(np.arange(300).reshape(100, 3) % 7)
+    with pytest.raises(DataError, match=r"100 rows x 18 states may take .* GiB.*'x0' has the most states, 7"):
+        compile_table(source, learn_plain_schema(source))
+
+
+def test_a_digest_tells_codes_numbers_and_weights_apart() -> None:
+    X = np.column_stack([np.arange(40) % 2, np.linspace(0, 1, 40)])
+    schema = learn_plain_schema(as_source(X), observed=["x1"])
+    marks = set()
+    for column, weight in [(0, 1.0), (0, 2.0), (1, 1.0), (2, 1.0)]:
+        other = X.copy()
+        other[3, 0] = 1 - other[3, 0] if column == 1 else other[3, 0]
+        other[3, 1] = 0.25 if column == 2 else other[3, 1]
+        (block,) = compile_table(as_source(other), schema, sample_weight=np.full(40, weight)).blocks
+        marks.add(block.digest())
+    assert len(marks) == 4
+
+
+MATRIX = sp.csr_matrix((np.random.default_rng(0).random((40, 6)) < 0.4).astype(np.int8))
+
+
+def with_index(matrix, value):
+    changed = matrix.copy()
+    changed.indices[3] = value
+    return changed
+
+
+@pytest.mark.parametrize(("form", "value"), [("csr", 6000), ("csc", -1), ("bsr", 2**29)])
+def test_an_index_outside_the_shape_is_refused(form, value) -> None:
+    with pytest.raises(DataError, match=r"X is a sparse matrix with damaged structure"):
+        as_source(with_index(MATRIX.asformat(form), value))
+
+
+@pytest.mark.parametrize(("position", "value"), [(0, 1), (5, -(2**20)), (6, 2**30), (-1, 2**30), (-1, 0)])
+@pytest.mark.parametrize("form", ["csr", "csc"])
+def test_offsets_that_do_not_rise_to_the_number_of_cells_are_refused(form, position, value) -> None:
+    changed = MATRIX.asformat(form).copy()
+    changed.indptr[position] = value
+    with pytest.raises(DataError, match="damaged structure"):
+        as_source(changed)
+
+
+def test_indices_that_are_no_integers_are_refused() -> None:
+    changed = MATRIX.copy()
+    changed.indices = changed.indices.astype(float)
+    with pytest.raises(DataError, match="does not hold integers"):
+        as_source(changed)
+
+
+def test_diagonals_beyond_their_offsets_are_refused() -> None:
+    changed = MATRIX.asformat("dia")
+    changed.data = np.resize(changed.data, (100, changed.data.shape[1]))
+    with pytest.raises(DataError, match="number of diagonals"):
+        as_source(changed)
+
+
+def test_what_scipy_remembers_about_the_order_of_indices_is_not_trusted() -> None:
+    changed = sp.csr_matrix(np.array([[1, 1, 0], [0, 1, 1]], dtype=np.int8))
+    assert changed.has_canonical_format
+    changed.indices[:2] = [1, 0]
+    np.testing.assert_array_equal(as_source(changed).native.indices, [0, 1, 1, 2])
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "bsr", "coo", "dia", "lil", "dok"])
+def test_every_format_is_read(form) -> None:
+    assert (as_source(MATRIX.asformat(form)).native != MATRIX).nnz == 0
+
+
+def test_a_damaged_matrix_is_refused_by_every_method() -> None:
+    field, changed = MarkovField(l1=8.0).fit(MATRIX), with_index(MATRIX, 6000)
+    for method in (field.fit, field.score, field.predict_proba, field.transform, field.infer, field.complete):
+        with pytest.raises(DataError, match="damaged structure"):
+            method(changed)
+
+
+def test_more_columns_than_memory_can_name_are_refused_beforehand(monkeypatch) -> None:
+    monkeypatch.setattr(memory_module, "available_memory", lambda: 2.0**32)
+    with pytest.raises(DataError, match=r"100,000,000 columns takes about 16\.8 GiB, and 4\.0 GiB are available"):
+        as_source(sp.csr_matrix((2, 10**8), dtype=np.int8))
+    with pytest.raises(DataError, match="rows takes about"):
+        as_source(sp.coo_matrix((10**10, 2), dtype=np.int8))
+    with pytest.raises(DataError, match=r"2,147,483,647 is the most"):
+        as_source(sp.coo_matrix((2, 2**33), dtype=np.int8))
+
+
+def test_the_limit_of_a_process_is_the_memory_that_it_has(monkeypatch) -> None:
+    resource = pytest.importorskip("resource")
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (2**32, 2**33))
+    assert memory_module.available_memory() <= 2**32
+    with pytest.raises(DataError, match="rows takes about"):
+        as_source(sp.coo_matrix((2**29, 2), dtype=np.int8))

@@ -1,1 +1,1 @@
-"""Tools around the library: tables, pages, command line, datasets and the demo."""
+"""Tools around the library: tables, pages, command line, and synthetic data."""

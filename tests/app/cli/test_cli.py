@@ -87,7 +87,7 @@ def test_the_installed_program_answers_at_once_without_the_heavy_parts() -> None
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    for command in ("demo", "fit", "predict", "evaluate", "info", "analyze"):
+    for command in ("fit", "predict", "evaluate", "info", "analyze"):
         assert command in done.stdout
 
 
@@ -264,7 +264,7 @@ def test_models_from_python_fill_tables_too(run, tmp_path: Path) -> None:
     assert "holds a CRFClassifier" in done.err
 
 
-# -- evaluate, info, demo ------------------------------------------------------------------------------------
+# -- evaluate, info ------------------------------------------------------------------------------------------
 
 
 def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:
@@ -283,14 +283,6 @@ def test_info_says_what_is_in_a_model(run, model: Path) -> None:
     words += [f"sparsefield {sparsefield.__version__}", "mood: ", "heat: observed; numeric; mean", "go together"]
     for word in words:
         assert word in done.out
-
-
-def test_demo_is_called_with_its_folder(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    demo = pytest.importorskip("sparsefield.app.demo.digits_demo")
-    calls = []
-    monkeypatch.setattr(demo, "run_demo", lambda out, quick, echo: (calls.append((out, quick)), echo("[done]")))
-    assert run("demo", "--out", tmp_path, "--quick", "--no-open").out == "[done]\n"
-    assert calls == [(tmp_path, True)]
 
 
 # -- what goes wrong -----------------------------------------------------------------------------------------

@@ -45,7 +45,7 @@ def test_a_fit_has_the_model_and_the_scores_of_held_out_cells(run, weather: Path
 
 def test_every_command_that_prints_a_table_has_the_option() -> None:
     """The result of the others is a file, a page or a folder."""
-    without = {"demo", "predict", "sample", "report", "plot", "explore", "export", "schema"}
+    without = {"predict", "sample", "report", "plot", "explore", "export", "schema"}
     for command in (*app.registered_commands, *analyze.app.registered_commands):
         assert command.callback is not None
         assert ("as_json" in inspect.signature(command.callback).parameters) != (command.name in without), command.name

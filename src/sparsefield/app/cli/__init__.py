@@ -25,7 +25,7 @@ from sparsefield.app.tables.places import without_password
 from sparsefield.errors import ClusterError, interrupts_as_such
 
 QUIET = ("--quiet", "-q")
-WRITE_FILES = ("demo", "fit", "predict", "sample", "report", "plot", "export")
+WRITE_FILES = ("fit", "predict", "sample", "report", "plot", "export")
 """Commands whose result is a file: with ``--quiet`` they print nothing."""
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
@@ -41,7 +41,6 @@ app = typer.Typer(
     help="Learn sparse Markov networks (conditional random fields) from tables with missing values, and use them to "
     "impute, to sample, and to see which columns depend on each other.",
 )
-app.command("demo")(pages.demo)
 app.command("inspect")(info.inspect)
 app.command("schema")(info.schema)
 app.command("fit")(fit.fit)

@@ -1,8 +1,7 @@
-"""Pages, figures and files about a model: ``report``, ``explore``, ``plot`` and ``export``; ``demo`` makes its own."""
+"""Pages, figures and files about a model: ``report``, ``explore``, ``plot`` and ``export``."""
 
 from __future__ import annotations
 
-import sys
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -24,27 +23,6 @@ if TYPE_CHECKING:
 
 PICTURES = (".svg", ".pdf", ".png")
 GRAPHS = (".graphml", ".json")
-
-
-@opt.expanded
-def demo(
-    *,
-    out: Annotated[Path, typer.Option(metavar="FOLDER")] = Path("demo"),
-    quick: bool = False,
-    open_page: Annotated[bool, typer.Option("--open/--no-open")] = True,
-) -> None:
-    """Learn a field over handwritten digits, predict missing pixels, and draw the result.
-
-    Options:
-        out: Folder for the pictures.
-        quick: Use fewer rows.
-        open_page: Open the picture of the network at the end.
-    """
-    from sparsefield.app.demo.digits_demo import run_demo
-
-    run_demo(out, quick, show)
-    if open_page and sys.stdout.isatty():
-        typer.launch(str(out / "network.svg"))
 
 
 @opt.expanded

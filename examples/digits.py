@@ -1,7 +1,11 @@
-"""The demonstration on scikit-learn's handwritten digits: learn a field, predict missing pixels, draw both."""
+"""Handwritten digits: learn a field over their pixels, predict missing ones, and draw both into a folder.
+
+python examples/digits.py demo --quick
+"""
 
 from __future__ import annotations
 
+import argparse
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -222,3 +226,11 @@ def draw_completions(test: Array, missing: Array, best: Array, chance: Array) ->
 def _caption(figure: Figure, left: float, title: str, words: str, top: float = 0.96) -> None:
     figure.text(left, top, title, fontsize=13.5, fontweight="bold", color=INK, va="center")
     figure.text(left, top - 0.05, words, fontsize=9.5, color=GREY, va="center")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", nargs="?", default="demo", type=Path)
+    parser.add_argument("--quick", action="store_true", help="use fewer rows")
+    words = parser.parse_args()
+    run_demo(words.folder, words.quick, print)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sparsefield.app.demo.digits_demo import DIGIT, PIXELS, DemoResult, are_neighbors, load_pictures, run_demo
+from examples.digits import DIGIT, PIXELS, DemoResult, are_neighbors, load_pictures, run_demo
 
 
 @pytest.fixture(scope="module")

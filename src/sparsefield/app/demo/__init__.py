@@ -1,1 +1,0 @@
-"""Demonstrations of the command line."""
