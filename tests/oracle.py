@@ -284,11 +284,7 @@ def candidate_features(schema, order: int) -> list[tuple[int, ...]]:
 def rows_of(table) -> list[Row]:
     """Return the rows of a compiled table."""
     return [
-        Row(
-            tuple(int(c) for c in block.codes[:, i]),
-            tuple(block.beliefs[:, i].tolist()),
-            float(block.weight[i]),
-        )
+        Row(tuple(int(c) for c in block.codes[:, i]), tuple(block.beliefs[:, i].tolist()), float(block.weight[i]))
         for block in table.blocks
         for i in range(block.codes.shape[1])
     ]

@@ -57,8 +57,7 @@ def own_data(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    "document",
-    [pytest.param(page, marks=() if page == "README.md" else pytest.mark.slow) for page in DOCUMENTS],
+    "document", [pytest.param(page, marks=() if page == "README.md" else pytest.mark.slow) for page in DOCUMENTS]
 )
 @pytest.mark.usefixtures("own_data")
 def test_python_examples_run_and_print_what_is_shown(document) -> None:

@@ -110,12 +110,7 @@ def test_a_verdict_is_adjusted_over_its_three_kinds_of_tests(found) -> None:
 def test_threads_change_nothing_and_progress_starts_with_the_tests(found) -> None:
     seen = []
     again = compare(
-        survey(),
-        "country",
-        l1=4.0,
-        permutations=59,
-        n_jobs=2,
-        progress=lambda *counts: seen.append(counts),
+        survey(), "country", l1=4.0, permutations=59, n_jobs=2, progress=lambda *counts: seen.append(counts)
     )
     assert again.edges.equals(found.edges)
     assert again.tests.equals(found.tests)

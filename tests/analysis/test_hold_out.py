@@ -15,13 +15,7 @@ import scipy.sparse as sp
 from sparsefield import MarkovField, Relational, RelationalField
 from sparsefield.analysis import hold_out as module
 from sparsefield.analysis.hold_out import Fold, evaluate, hold_out
-from sparsefield.analysis.metrics import (
-    UNKNOWN,
-    CellPredictions,
-    evaluate_numbers,
-    evaluate_states,
-    score,
-)
+from sparsefield.analysis.metrics import UNKNOWN, CellPredictions, evaluate_numbers, evaluate_states, score
 from sparsefield.errors import DataError
 
 pytestmark = pytest.mark.grid(keep=2)

@@ -104,10 +104,7 @@ def test_tables_that_cannot_be_imputed_are_refused_with_options_that_there_are(
         confidence_intervals(field, table[:-1], imputations=3)
     assert "learn_from" not in str(refused.value)
     unknown = table.with_columns(b=pl.when(pl.int_range(400) == 7).then(5.0).otherwise("b"))
-    with (
-        pytest.raises(DataError, match=r"'b'.*correct or empty"),
-        pytest.warns(UnknownStateWarning),
-    ):
+    with pytest.raises(DataError, match=r"'b'.*correct or empty"), pytest.warns(UnknownStateWarning):
         confidence_intervals(field, unknown, imputations=3)
 
 

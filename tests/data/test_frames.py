@@ -190,11 +190,7 @@ def test_an_array_gets_a_type_that_holds_the_labels(dtype, labels, expected) -> 
 @pytest.mark.parametrize("kind", ["polars", "pandas", "pyarrow"])
 @pytest.mark.parametrize(
     ("a", "b", "expected"),
-    [
-        ([1, 2], [None, "u"], ["1", "2", None, "u"]),
-        ([2**63 + 1, 1], [1, None], [2**63 + 1, 1, 1, None]),
-        ([], [], []),
-    ],
+    [([1, 2], [None, "u"], ["1", "2", None, "u"]), ([2**63 + 1, 1], [1, None], [2**63 + 1, 1, 1, None]), ([], [], [])],
 )
 def test_columns_of_labels_are_of_one_type(a, b, expected, kind) -> None:
     frame = make_frame(make_label_columns({"a": a, "b": b}, kind), kind)
@@ -206,10 +202,7 @@ def test_columns_of_labels_are_of_one_type(a, b, expected, kind) -> None:
         assert frame["a"].dtype == frame["b"].dtype != pl.Null
 
 
-INTEGERS = {
-    "nulls": [3, None, 2],
-    "beyond floats": [2**53 + 1, None, -(2**60) - 1],
-}
+INTEGERS = {"nulls": [3, None, 2], "beyond floats": [2**53 + 1, None, -(2**60) - 1]}
 
 
 @pytest.mark.parametrize("values", INTEGERS.values(), ids=INTEGERS)

@@ -78,10 +78,7 @@ def test_candidates_are_counted_as_they_are_listed(widths, observed) -> None:
 @given(
     st.lists(
         st.one_of(
-            st.integers(-5, 5),
-            st.sampled_from(["a", "b", ""]),
-            st.booleans(),
-            st.sampled_from([0.5, 2.0, -1.0]),
+            st.integers(-5, 5), st.sampled_from(["a", "b", ""]), st.booleans(), st.sampled_from([0.5, 2.0, -1.0])
         ),
         min_size=1,
     )

@@ -65,11 +65,7 @@ def check_same(field: MarkovField, filled: np.ndarray, reference) -> None:
     """The same field as from the plain array, and the same cells filled in."""
     words = isinstance(field.states_["x2"][0], str)
     expected = reference["words" if words else "numbers"]
-    assert [[str(s) for s in states] for states in field.states_.values()] == [
-        ["0", "1"],
-        ["0", "1"],
-        ["0", "1", "2"],
-    ]
+    assert [[str(s) for s in states] for states in field.states_.values()] == [["0", "1"], ["0", "1"], ["0", "1", "2"]]
     assert np.array_equal(field.field_.theta, expected.field_.theta)
     assert field.objective_ == expected.objective_
     plain = reference["numbers"].transform(X)

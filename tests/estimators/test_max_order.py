@@ -9,14 +9,7 @@ import scipy.sparse as sp
 from higher import exclusive
 from plain import learn_plain_schema
 
-from sparsefield import (
-    CRFClassifier,
-    Features,
-    MarkovField,
-    Relational,
-    RelationalField,
-    load,
-)
+from sparsefield import CRFClassifier, Features, MarkovField, Relational, RelationalField, load
 from sparsefield.data import as_source, compile_sparse
 
 OPTIONS = {"l1": 2.0, "features__max_order": 3, "features__expand": "all", "n_jobs": 1}

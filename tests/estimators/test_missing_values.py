@@ -201,10 +201,7 @@ def test_clamped_beliefs_still_learn_and_exaggerate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"copies": 8, "max_copies": 16}, "max_copies must be at least 4 times copies"),
-    ],
+    ("options", "words"), [({"copies": 8, "max_copies": 16}, "max_copies must be at least 4 times copies")]
 )
 def test_options_that_make_no_sense_are_refused(options, words) -> None:
     with pytest.raises(ValueError, match=words):

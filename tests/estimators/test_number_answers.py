@@ -186,13 +186,7 @@ def test_observed_columns_by_name_and_position_are_the_same() -> None:
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     fits = [
         MarkovField(l1=2.0, n_jobs=1).fit(frame, observed=observed)
-        for observed in (
-            ["a", "c"],
-            [0, 2],
-            [-3, -1],
-            ("c", "a"),
-            np.array([0, 2]),
-        )
+        for observed in (["a", "c"], [0, 2], [-3, -1], ("c", "a"), np.array([0, 2]))
     ]
     assert all(np.array_equal(fit.field_.theta, fits[0].field_.theta) for fit in fits)
     assert set(fits[0].states_) == {"b"}

@@ -91,10 +91,7 @@ def test_states_known_to_exist_need_no_example() -> None:
         field.score(np.array([[0.0, 0.0, 5.0]]))
 
 
-@pytest.mark.parametrize(
-    ("states", "penalize_biases"),
-    [([0, 1], True), (["no", "yes"], False)],
-)
+@pytest.mark.parametrize(("states", "penalize_biases"), [([0, 1], True), (["no", "yes"], False)])
 def test_a_state_without_an_example_is_held_by_the_penalty_whichever_it_is(states, penalize_biases) -> None:
     """Unpenalized, the weight against it would run off without end."""
     for seen in states:

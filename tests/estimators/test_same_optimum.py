@@ -73,10 +73,7 @@ def objective_by_oracle(field: MarkovField, X: np.ndarray, weight: np.ndarray | 
     return slow.pl_loss(rows_of(table)) + field.l1 * factors @ np.abs(theta) + ridge
 
 
-@pytest.mark.parametrize(
-    ("l1", "l2", "penalize_biases"),
-    [(2.0, 1.0, True), (0.0, 0.5, False), (3.0, 0.0, False)],
-)
+@pytest.mark.parametrize(("l1", "l2", "penalize_biases"), [(2.0, 1.0, True), (0.0, 0.5, False), (3.0, 0.0, False)])
 def test_all_rules_reach_the_same_certified_optimum(l1, l2, penalize_biases) -> None:
     X = correlated(1)
     options = {"l1": l1, "l2": l2, "features__penalize_biases": penalize_biases, "n_jobs": 1}
@@ -169,10 +166,7 @@ def table(n_rows: int = 900, missing: float = 0.0) -> np.ndarray:
     return X
 
 
-@pytest.mark.parametrize(
-    ("induction", "objective", "missing"),
-    [("cfi", "pl", 0.1), ("grafting", "cd", 0.0)],
-)
+@pytest.mark.parametrize(("induction", "objective", "missing"), [("cfi", "pl", 0.1), ("grafting", "cd", 0.0)])
 def test_any_number_of_threads_gives_the_same_file(tmp_path, objective, induction, missing) -> None:
     X = table(missing=missing)
     assert len(X) > 2 * config.block_rows(len(X))

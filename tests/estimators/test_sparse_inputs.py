@@ -11,16 +11,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from sparsefield import (
-    CRFClassifier,
-    HeldOut,
-    Solver,
-    findings,
-    load,
-    plot_network,
-    stability,
-    write_report,
-)
+from sparsefield import CRFClassifier, HeldOut, Solver, findings, load, plot_network, stability, write_report
 from sparsefield.errors import DataError, ModelFileError
 
 EXACT = Solver(kkt_tol=1e-6, tol=1e-12)

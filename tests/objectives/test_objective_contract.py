@@ -68,11 +68,7 @@ def _certain_loss(problem) -> float:
 
 
 @pytest.mark.parametrize("name", ["pl", "cd"])
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    missing=st.sampled_from([0.0, 0.1, 0.5]),
-    size=st.sampled_from([0.1, 1.0, 6.0]),
-)
+@given(seed=st.integers(0, 2**32 - 1), missing=st.sampled_from([0.0, 0.1, 0.5]), size=st.sampled_from([0.1, 1.0, 6.0]))
 def test_the_decomposition_of_the_gradient_holds_to_rounding(make_problem, name, seed, missing, size) -> None:
     """GDT (Eq. 13): g_AB = sum_i err_A sig_B + err_B sig_A + E[B] g_A + E[A] g_B, for every candidate."""
     problem = make_problem(seed, missing=missing, size=size)

@@ -20,10 +20,7 @@ def logistic(seed: int):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(80, len(GROUPS))) * np.array([1.0, 1.0, 2.0, 3.0, 0.1, 0.2, 1.0])
     y = rng.integers(0, 2, 80)
-    return lambda theta: (
-        float(np.logaddexp(0, X @ theta).sum() - y @ (X @ theta)),
-        X.T @ (expit(X @ theta) - y),
-    )
+    return lambda theta: (float(np.logaddexp(0, X @ theta).sum() - y @ (X @ theta)), X.T @ (expit(X @ theta) - y))
 
 
 def test_gradient_and_curvature_are_those_of_finite_differences() -> None:

@@ -86,12 +86,7 @@ def test_scores_do_not_depend_on_the_weights_that_a_fold_starts_from() -> None:
 
         def path(sample: Dataset) -> Path:
             return Path(
-                sample,
-                rule=RULES["cfi"](),
-                objective=OBJECTIVES["pl"](),
-                missing=EM(),
-                options=options,
-                engine=engine,
+                sample, rule=RULES["cfi"](), objective=OBJECTIVES["pl"](), missing=EM(), options=options, engine=engine
             )
 
         batches = np.arange(60) % BATCHES

@@ -12,20 +12,11 @@ from plain import learn_plain_schema
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
 from sparsefield.app.datasets import make_markov_field
 from sparsefield.compute import Threads
-from sparsefield.data import (
-    Dataset,
-    as_source,
-    compile_table,
-    hold_out_cells,
-    row_folds,
-)
+from sparsefield.data import Dataset, as_source, compile_table, hold_out_cells, row_folds
 from sparsefield.induction import RULES
 from sparsefield.inference import MeanField
 from sparsefield.objectives import EM, OBJECTIVES
-from sparsefield.solver import (
-    Path,
-    TrainingOptions,
-)
+from sparsefield.solver import Path, TrainingOptions
 from sparsefield.solver.folds import ebic
 from sparsefield.solver.selection import prune_by_wald
 

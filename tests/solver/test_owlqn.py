@@ -88,10 +88,7 @@ def test_a_strong_penalty_leaves_exact_zeros() -> None:
     assert 0 < np.count_nonzero(point.coordinates) < 30
 
 
-@pytest.mark.parametrize(
-    ("where", "bad"),
-    [("value", np.nan), ("value", -np.inf), ("gradient", np.inf)],
-)
+@pytest.mark.parametrize(("where", "bad"), [("value", np.nan), ("value", -np.inf), ("gradient", np.inf)])
 def test_numbers_that_are_none_never_come_back(where, bad) -> None:
     """Beyond |theta| = 1 the function answers with nonsense; the lowest point within is at the border."""
 
@@ -206,15 +203,3 @@ def test_with_all_centered_at_the_means_the_gradient_is_error_times_signal(make_
     np.testing.assert_allclose(transformed[n:], expected, atol=1e-11)
     weight = problem.table.blocks[0].weight
     np.testing.assert_allclose(variance, np.average(signals**2, axis=1, weights=weight), atol=1e-12)
-
-
-def test_preconditioner_is_positive_and_finite(make_problem) -> None:
-    problem, coordinates = setting(make_problem, 5)
-    arcs = problem.layout.arcs(problem.pairs)
-    n = problem.schema.n_target_columns
-    for l2 in (0.0, 1.0):
-        scale = coordinates.preconditioner(arcs, np.zeros(n), None, np.full(len(problem.theta), l2))(
-            np.ones(len(problem.theta))
-        )
-        assert np.isfinite(scale).all()
-        assert (scale > 0).all()

@@ -41,9 +41,7 @@ def weather() -> pl.DataFrame:
     )
     row = pl.int_range(pl.len())
     return table.with_columns(
-        pl.when(row % 11 > 0).then("wet"),
-        pl.when(row % 13 > 0).then("mood"),
-        pl.when(row % 17 > 0).then("umbrella"),
+        pl.when(row % 11 > 0).then("wet"), pl.when(row % 13 > 0).then("mood"), pl.when(row % 17 > 0).then("umbrella")
     )
 
 
@@ -296,11 +294,7 @@ def test_a_column_that_is_not_there_is_named(run, csv: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (b"a,b\n1,2\n1,2,3\n", "line 3 has 3"),
-        (b"%PDF-1.7\n", "no table that can be read"),
-    ],
+    ("content", "words"), [(b"a,b\n1,2\n1,2,3\n", "line 3 has 3"), (b"%PDF-1.7\n", "no table that can be read")]
 )
 def test_a_file_that_cannot_be_used_is_named(run, tmp_path: Path, content: bytes, words: str) -> None:
     path = tmp_path / "broken.csv"

@@ -47,11 +47,7 @@ def test_json_has_tests_edges_and_nodes(run, table: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--group", "land"), "land"),
-        (("--group", "country", "--weight", "wet"), "--weight"),
-    ],
+    ("words", "message"), [(("--group", "land"), "land"), (("--group", "country", "--weight", "wet"), "--weight")]
 )
 def test_mistakes_are_refused(run, table: Path, words: tuple[str, ...], message: str) -> None:
     done = run("analyze", "comparison", table, *words)

@@ -50,11 +50,7 @@ def test_standard_output_gets_the_file_and_nothing_else(table, fitted, capfd) ->
 
 @pytest.mark.parametrize("command", ["predict", "fit", "report"])
 def test_a_device_is_written_to_and_stays(table, fitted, run, command) -> None:
-    args = {
-        "predict": (fitted, table),
-        "fit": (table, "--l1", "1", "--no-check"),
-        "report": (fitted,),
-    }[command]
+    args = {"predict": (fitted, table), "fit": (table, "--l1", "1", "--no-check"), "report": (fitted,)}[command]
     assert run(command, *args, "-o", "/dev/null").code == 0
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 

@@ -116,9 +116,7 @@ def test_balanced_nodes_are_one_half_of_the_time_in_each_state() -> None:
 
 
 @given(
-    counts=st.lists(st.integers(2, 4), min_size=1, max_size=7),
-    share=st.floats(0.0, 1.0),
-    seed=st.integers(0, 2**32),
+    counts=st.lists(st.integers(2, 4), min_size=1, max_size=7), share=st.floats(0.0, 1.0), seed=st.integers(0, 2**32)
 )
 def test_every_edge_has_a_weight_for_each_pair_of_states_but_the_reference(counts, share, seed) -> None:
     nodes = len(counts)

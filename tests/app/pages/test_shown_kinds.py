@@ -14,12 +14,7 @@ from sparsefield import CFI, Features, MarkovField, Solver
 from sparsefield.analysis.network import Network
 from sparsefield.app.pages.cells import TableRows, group_states, table_beliefs
 from sparsefield.app.pages.figure import plot_network
-from sparsefield.app.pages.fit_summary import (
-    describe_kinds,
-    describe_states,
-    describe_weights,
-    estimator_expression,
-)
+from sparsefield.app.pages.fit_summary import describe_kinds, describe_states, describe_weights, estimator_expression
 from sparsefield.app.pages.layout import BLUE, NEUTRAL, ORANGE, find_groups
 from sparsefield.app.pages.network_document import describe_network
 from sparsefield.app.pages.session import Session

@@ -10,11 +10,7 @@ import polars as pl
 import pytest
 
 from sparsefield import MarkovField
-from sparsefield.app.pages.fit_summary import (
-    describe_stability,
-    often_left_out,
-    stability_column,
-)
+from sparsefield.app.pages.fit_summary import describe_stability, often_left_out, stability_column
 from sparsefield.model import LeftOutFeature, StabilityRecord
 from sparsefield.model.feature_tables import list_features
 
