@@ -21,6 +21,9 @@ from sparsefield.model.field import LatentSplit, split_latent
 MIN_PROBABILITY = 1e-9
 """Completions that are less probable are left out."""
 
+ENUMERATED = 4
+"""Completions of a row that are never drawn, however few are asked for: on nltcs, half of the rounds are then enough."""
+
 BURN_IN = 10
 """Gibbs sweeps before the first draw of a row."""
 
@@ -65,12 +68,12 @@ class Drawn(NamedTuple):
 def complete_rows(
     field: FieldWeights, table: int, block: Block, copies: int, sweeps: int, keys: np.ndarray, before: np.ndarray
 ) -> tuple[Enumerated, Drawn, np.ndarray]:
-    """Complete the incomplete rows of a block without links; rows with at most ``copies`` completions get all of them.
+    """Complete the incomplete rows of a block without links; rows with few completions get all of them.
 
     The other arguments are those of `draw_completions`; the last result has the codes that were drawn.
     """
     joint = log_joint_states(field.layout.schemas[table], block)
-    few = joint <= np.log2(copies) + 1e-9
+    few = joint <= np.log2(max(copies, ENUMERATED)) + 1e-9
     enumerated = enumerate_completions(field, table, block, np.flatnonzero((joint > 0.0) & few), joint)
     return enumerated, *draw_completions(field, table, block, np.flatnonzero(~few), copies, sweeps, keys, before)
 

@@ -51,8 +51,8 @@ STRIDE = 2
 CLEARLY_WORSE = 3.0
 """Standard errors of a difference that hardly ever occur by chance."""
 
-NOT_DENSER = 1.5
-"""Standard errors of a difference in the first fold beyond which all folds together will not select a smaller l1."""
+NOT_BETTER = 1.5
+"""Standard errors of a difference in the first fold beyond which all folds together will not select the worse l1."""
 
 
 @dataclass(frozen=True)
@@ -203,17 +203,22 @@ def search_l1(grid: FoldGrid, empty_standard_errors: float = 1.0, min_improvemen
 
 
 def _lead_to_fall(grid: FoldGrid, min_improvement: float) -> int:
-    """Follow the path of the first fold by strides until its score falls, and return the index of its best."""
-    best, top = 0, grid.lead(0)
-    for index in range(STRIDE, len(grid), STRIDE):
+    """Follow the path of the first fold until its score falls, and return the index of its best.
+
+    Strides are double while the score clearly rises.
+    """
+    best, top, index, step = 0, grid.lead(0), STRIDE, STRIDE
+    while index < len(grid):
         point = grid.lead(index)
         if is_better(point, top, min_improvement):
+            step = STRIDE if is_as_good(top, point, CLEARLY_WORSE) else 2 * STRIDE
             best, top = index, point
-            continue
-        # Where features clearly help, a fall is no accident, and the fields that follow take the longest to learn.
-        helps = not is_as_good(grid.lead(0), top, CLEARLY_WORSE)
-        if index - best >= PATIENCE or not is_as_good(point, top, 1.0 if helps else CLEARLY_WORSE):
-            break
+        else:
+            # Where features clearly help, a fall is no accident, and the fields that follow take the longest to learn.
+            helps = not is_as_good(grid.lead(0), top, CLEARLY_WORSE)
+            if index - best >= PATIENCE or not is_as_good(point, top, 1.0 if helps else CLEARLY_WORSE):
+                break
+        index += step
     return best
 
 
@@ -226,9 +231,10 @@ def _pooled_best(grid: FoldGrid, lead: int, min_improvement: float) -> int:
         for k in near[1:]:
             best = k if is_better(grid.point(k), grid.point(best), min_improvement) else best
         beyond = min(best + STRIDE, len(grid) - 1)
-        if best == near[0] > 0:
-            near.insert(0, max(best - STRIDE, 0))
-        elif best == near[-1] < beyond and is_as_good(grid.lead(beyond), grid.lead(best), NOT_DENSER):
+        before = max(best - STRIDE, 0)
+        if best == near[0] > 0 and is_as_good(grid.lead(before), grid.lead(best), NOT_BETTER):
+            near.insert(0, before)
+        elif best == near[-1] < beyond and is_as_good(grid.lead(beyond), grid.lead(best), NOT_BETTER):
             near.append(beyond)
         else:
             return best
