@@ -22,7 +22,7 @@ MIN_PROBABILITY = 1e-9
 """Completions that are less probable are left out."""
 
 ENUMERATED = 4
-"""Completions of a row that are never drawn, however few are asked for: on nltcs, half of the rounds are then enough."""
+"""Completions of a row that are never drawn, however few are asked for: on nltcs half of the rounds are then enough."""
 
 BURN_IN = 10
 """Gibbs sweeps before the first draw of a row."""
