@@ -156,7 +156,7 @@ class DenseEvaluator(DenseProblem):
         return GradientFactors.of(self.layout, self._evaluated, self.total_weights, self._objective.averaged)
 
     def hessian_cost(self, graphs: Any) -> float:
-        if not self._objective.by_regressions:
+        if not self._objective.by_regressions or self.device is not None:  # a device takes many steps meanwhile
             return np.inf
         return curvature.relative_cost(graphs, curvature.count_rows(self.source.rows, len(self.layout.tables)))
 

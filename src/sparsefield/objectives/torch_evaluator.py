@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,12 +19,11 @@ import numpy as np
 from sparsefield.compute import BlockCollection, Engine, identity
 from sparsefield.compute.torch_engine import import_torch, memory_errors
 from sparsefield.data import Arcs, Dataset, Layout, Schema
-from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
+from sparsefield.data.coding import PENALTY_FACTORS, Coding, ColumnClass
 from sparsefield.errors import DataError
 from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.model import Adjacency, compile_adjacency
-from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.dense_evaluator import CellObjective, DenseEvaluator, mean_and_variance
 from sparsefield.objectives.objective import PairQuery
 from sparsefield.objectives.training_rows import EM
@@ -48,12 +48,10 @@ def send(array: np.ndarray, device: Any) -> Tensor:
 
 
 def _runs(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Yield runs of variables that together have at most `TILE_NUMBERS` numbers, or are one variable."""
-    ends, first = sizes.cumsum(), 0
-    while first < len(ends):
-        last = int(np.searchsorted(ends, ends[first] - sizes[first] + TILE_NUMBERS, "right"))
-        yield first, max(last, first + 1)
-        first = max(last, first + 1)
+    """Return the bounds of runs of variables that have about `TILE_NUMBERS` numbers together, or are one variable."""
+    ends = sizes.cumsum()
+    inner = np.searchsorted(ends, np.arange(TILE_NUMBERS, ends[-1], TILE_NUMBERS))
+    return pairwise(np.unique([0, *inner, len(sizes)]).tolist())
 
 
 class Coded(NamedTuple):
@@ -61,8 +59,8 @@ class Coded(NamedTuple):
 
     columns: Tensor
     """(variables, columns): among those of the tile."""
-    values: Tensor | None
-    """(variables, states, columns): see `Coding`; None where column k is the indicator of state k."""
+    values: Tensor
+    """(variables, states, columns): those of each state."""
     log_base: Tensor
     """(variables, states, 1)"""
 
@@ -72,7 +70,6 @@ class Tile(NamedTuple):
 
     columns: slice
     coded: Sequence[Coded]
-    """Empty where all variables are binary."""
     binary: Tensor | slice
     """Columns of binary variables among those of the tile."""
 
@@ -178,32 +175,28 @@ class DeviceTable:
         self._is_score = self._send(self._schema.is_score)
         self._classes = self._send(layout.column_classes.astype(np.int64))
         with self.memory():
-            self._upload(blocks)
+            self._upload(blocks, self._schema.coding)
             self._of_weight = 1.0 / (self.weight + 1e-300)
             self.errors = self._zeros(self.n_targets, self.n_rows)
         self._products: Tensor | None = None
         """Errors x columns (states, columns), where the last evaluation needed most of them."""
 
-    def _upload(self, blocks: Sequence[Any]) -> None:
-        coding = self._schema.coding
-        self.values, self.weight = self._zeros(self.n_columns, self.n_rows), self._zeros(self.n_rows)
-        self.observed, self.constant, start = None, 0.0, 0
-        if any(len(getattr(block, "missing_rows", ())) for block in blocks):
-            self.observed = self._zeros(len(self._schema.targets), self.n_rows)
-        for block in blocks:
-            here = slice(start, start + block.n_rows)
-            self.weight[here] = self._send(block.weight)
-            if hasattr(block, "codes"):
-                self.values[:, here] = self._send(block.beliefs)
-                if coding.log_base.any():
-                    log_base = np.append(coding.log_base, 0.0)[coding.state_offsets[:-1, None] + block.codes]
-                    self.constant += float((np.where(block.codes >= 0, log_base, 0.0) @ block.weight).sum())
-                if self.observed is not None:
-                    self.observed[:, here] = self._send((block.codes >= 0).astype(np.float64))
-            else:  # a sparse table, whose variables have no base measures
-                on = self._send(np.repeat(start + np.arange(block.n_rows), np.diff(block.offsets)))
-                self.values[self._send(block.columns.astype(np.int64)), on] = 1.0
-            start = here.stop
+    def _upload(self, blocks: Sequence[Any], coding: Coding) -> None:
+        weight, self.observed, self.constant = np.concatenate([block.weight for block in blocks]), None, 0.0
+        self.weight = self._send(weight)
+        if hasattr(blocks[0], "codes"):
+            self.values = self._torch.cat([self._send(block.beliefs) for block in blocks], dim=1)
+            codes = np.concatenate([block.codes for block in blocks], axis=1)
+            if coding.log_base.any():
+                log_base = np.append(coding.log_base, 0.0)[coding.state_offsets[:-1, None] + codes]
+                self.constant = float((np.where(codes >= 0, log_base, 0.0) @ weight).sum())
+            if (codes < 0).any():
+                self.observed = self._send((codes >= 0).astype(np.float64))
+        else:  # a sparse table, whose variables have no base measures
+            counts = np.concatenate([np.diff(block.offsets) for block in blocks])
+            columns = self._send(np.concatenate([block.columns for block in blocks]).astype(np.int64))
+            self.values = self._zeros(self.n_columns, self.n_rows)
+            self.values[columns, self._send(np.repeat(np.arange(self.n_rows), counts))] = 1.0
 
     # -- one evaluation ----------------------------------------------------------------------------------------------
 
@@ -224,19 +217,14 @@ class DeviceTable:
                 groups.setdefault(shape, []).append(v)
         coded = []
         for (_, width), own in groups.items():
-            values = np.array([schema.targets[v].coded for v in own])
-            log_base = np.array([schema.targets[v].log_base for v in own])[..., None]
-            columns = send(offsets[own, None] - offsets[first] + np.arange(width))
-            plain = np.array_equal(values, np.broadcast_to(np.eye(*values.shape[1:]), values.shape))
-            coded.append(Coded(columns, None if plain else send(values), send(log_base)))
+            values = send(np.array([schema.targets[v].coded for v in own]))
+            log_base = send(np.array([schema.targets[v].log_base for v in own])[..., None])
+            coded.append(Coded(send(offsets[own, None] - offsets[first] + np.arange(width)), values, log_base))
         which = send(np.array(binary, dtype=np.int64)) if coded else slice(None)
         return Tile(slice(int(offsets[first]), int(offsets[last])), coded, which)
 
     def evaluate(self, arcs: DeviceArcs, theta: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the loss (1,) and its gradient (parameters,) at the weights of arcs and the biases of theta.
-
-        The errors and `variances` are then those of this point.
-        """
+        """Return loss (1,) and gradient (parameters,) at the weights of arcs; set errors and `variances` to theirs."""
         loss, variances, self._products = self._zeros(1) - self.constant, [], None
         for tile in self._tiles:
             logits = arcs.sums(tile.columns, self.values)
@@ -249,16 +237,13 @@ class DeviceTable:
     def _set_errors(self, tile: Tile, logits: Tensor, loss: Tensor) -> Tensor:
         """Set the errors of a tile, whose logits are overwritten; add its loss, and return its variances (columns,)."""
         torch, values, errors = self._torch, self.values[tile.columns], self.errors[tile.columns]
-        of_cells = self.weight
-        if self.observed is not None:
-            of_cells = self.observed[self._owner[tile.columns]] * self.weight
+        of_cells = self.weight if self.observed is None else self.observed[self._owner[tile.columns]] * self.weight
         for group in tile.coded:
             loss += self._set_coded(group, logits, errors, of_cells)
         own = logits[tile.binary]
         # Beyond the threshold the normalizer is the logit itself.
         loss += self._weigh(torch.nn.functional.softplus(own, threshold=50.0), of_cells, tile.binary)
         errors[tile.binary] = torch.sigmoid(own)
-        del own
         loss -= self._weigh(logits.mul_(values), of_cells)
         errors.sub_(values).mul_(of_cells)
         squares = torch.mul(errors, errors, out=logits) @ self._of_weight
@@ -267,12 +252,10 @@ class DeviceTable:
 
     def _set_coded(self, group: Coded, logits: Tensor, expected: Tensor, of_cells: Tensor) -> Tensor:
         """Set the expected columns of variables with several states, and return the sum of their log-normalizers."""
-        states = logits[group.columns.view(-1)].view(*group.columns.shape, -1)
-        states = (states if group.values is None else group.values @ states).add_(group.log_base)
+        columns = group.columns.view(-1)
+        states = (group.values @ logits[columns].view(*group.columns.shape, -1)).add_(group.log_base)
         normalizers = self._torch.logsumexp(states, dim=1)
-        probabilities = states.sub_(normalizers[:, None]).exp_()
-        means = probabilities if group.values is None else group.values.mT @ probabilities
-        expected[group.columns.view(-1)] = means.flatten(0, 1)
+        expected[columns] = (group.values.mT @ states.sub_(normalizers[:, None]).exp_()).flatten(0, 1)
         return self._weigh(normalizers, of_cells, group.columns[:, 0])
 
     def _weigh(self, numbers: Tensor, of_cells: Tensor, rows: Any = slice(None)) -> Tensor:
@@ -281,14 +264,11 @@ class DeviceTable:
 
     def gradient(self, arcs: DeviceArcs) -> Tensor:
         """Return the gradient (parameters,): errors x columns, summed over rows and over the arcs of a feature."""
-        torch, biases = self._torch, self.errors.sum(dim=1)
         if arcs.matrix is not None and self._products is None:
             self._products = self.errors @ self.values.T
-        if self._products is not None:
-            slopes = self._products.view(-1)[arcs.places]
-        else:
-            slopes = arcs.sampled(self.errors, self.values)
-        return torch.cat([biases, arcs.sum_features(slopes)])
+        products = self._products
+        slopes = arcs.sampled(self.errors, self.values) if products is None else products.view(-1)[arcs.places]
+        return self._torch.cat([self.errors.sum(dim=1), arcs.sum_features(slopes)])
 
     # -- scores of all candidates ------------------------------------------------------------------------------------
 
@@ -305,23 +285,21 @@ class DeviceTable:
         torch, block = self._torch, self._layout.candidate_blocks[0]
         known = self._send(np.asarray(query.known, dtype=np.int64))
         row, column = known // self.n_columns, known % self.n_columns
-        known_edges = self._zeros(*2 * (len(self._schema.variables),), dtype=torch.bool)
-        known_edges[self._owner[row], self._owner[column]] = True
         found, offsets = [[np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0)]], self._schema.target_offsets
         for run in _runs(np.diff(offsets) * self.n_columns):
             rows = slice(*offsets[list(run)].tolist())
             if rows.start == rows.stop:  # constant columns alone
                 continue
             gradient, first = self._pair_gradients(rows, exact=exact), rows.start
-            score = gradient.abs()
-            if not block.has_unit_factors:
-                score /= self._factors(rows)
-            candidates = self._owner[first:] > self._owner[rows, None]
+            score, candidates = gradient.abs(), self._owner[first:] > self._owner[rows, None]
+            if query.edges is not None or not block.has_unit_factors:
+                factors = self._send(PENALTY_FACTORS)[self._classes[rows]][:, self._classes[first:]]
+                factors[:, : self.n_targets - first] *= self._layout.target_factor
+                score, candidates = score / factors, candidates & (factors < np.inf)
             score.masked_fill_(~candidates, 0.0)
-            if query.edges is not None:
-                candidates &= self._factors(rows) < np.inf
-                score = self._edge_norms(rows, score, known_edges).masked_fill_(~candidates, 0.0)
             here = (row >= rows.start) & (row < rows.stop)
+            if query.edges is not None:
+                score = self._edge_norms(rows, score, row[here], column[here]).masked_fill_(~candidates, 0.0)
             score[row[here] - first, column[here] - first] = 0.0
             places = torch.nonzero(score.view(-1) > query.l1)[:, 0]
             if query.limit is not None and len(places) > query.limit:
@@ -336,12 +314,11 @@ class DeviceTable:
 
     def _pair_gradients(self, rows: slice, *, exact: bool) -> Tensor:
         """Return the gradients of pairs of some target columns with those and all later columns."""
-        first, n = rows.start, self.n_targets
+        torch, first, n = self._torch, rows.start, self.n_targets
         if self._products is not None:
             total = self._products[rows, first:].clone()
             total[:, : n - first] += self._products[first:, rows].T
             return total
-        torch = self._torch
         matmul, kind = torch.backends.cuda.matmul, torch.float64 if exact else torch.float32
         before, matmul.allow_tf32 = matmul.allow_tf32, not exact
         try:
@@ -351,24 +328,15 @@ class DeviceTable:
             matmul.allow_tf32 = before
         return total
 
-    def _factors(self, rows: slice) -> Tensor:
-        """Return the factors of l1 for pairs of some target columns with those and all later columns."""
-        first = rows.start
-        factors = self._send(PENALTY_FACTORS)[self._classes[rows]][:, self._classes[first:]]
-        factors[:, : self.n_targets - first] *= self._layout.target_factor
-        return factors
-
-    def _edge_norms(self, rows: slice, scaled: Tensor, known: Tensor) -> Tensor:
-        """Return the norm of the scaled gradients of the edge of each pair, infinite for the rest of known edges."""
+    def _edge_norms(self, rows: slice, scaled: Tensor, row: Tensor, column: Tensor) -> Tensor:
+        """Return the norm of the scaled gradients of the edge of each pair, infinite for the edges of known pairs."""
         torch, first = self._torch, rows.start
-        columns = np.arange(self.n_columns)
-        degrees = self._send(self._layout.edge_factors(np.column_stack([columns, columns])))
+        degrees = self._send(self._layout.edge_factors(np.arange(self.n_columns).repeat(2).reshape(-1, 2)))
         left, right = self._owner[rows] - self._owner[first], self._owner[first:] - self._owner[first]
         members = torch.nn.functional.one_hot(right).double()
         squares = (scaled.double() / torch.sqrt(degrees[rows, None] * degrees[first:])).square()
         norms = torch.sqrt(members[: rows.stop - first, : int(left[-1]) + 1].T @ squares @ members)
-        variables = slice(int(self._owner[first]), int(self._owner[first]) + len(norms))
-        norms[known[variables, int(self._owner[first]) :]] = torch.inf
+        norms[left[row - first], right[column - first]] = torch.inf
         return norms[left][:, right]
 
 
@@ -391,8 +359,6 @@ class TorchEvaluator(DenseEvaluator):
         super().__init__(dataset, objective, engine, missing)
         self.device = engine.device
         self.has_wald_statistics = dataset.is_dense
-        if not dataset.is_dense:
-            self.missing_cells = "refused"
         self._table: DeviceTable | None = None
         self._rows: BlockCollection | None = None
         """The rows that are on the device."""
@@ -438,15 +404,10 @@ class TorchEvaluator(DenseEvaluator):
     def gradient_factors(self) -> DeviceTable:
         return self.table
 
-    def hessian_cost(self, graphs: DeviceArcs) -> float:
-        return np.inf  # Hessians of the CPU would take longer than the steps that they save
-
     @property
     def evaluated(self) -> BlockCollection:
         bounds = np.cumsum(self.table.sizes)[:-1]
         errors = np.split(self.table.errors.cpu().numpy(), bounds, axis=1)
-
-        def set_errors(part: EvaluatedBlock, errors: np.ndarray) -> tuple[EvaluatedBlock, None]:
-            return part._replace(errors=errors.copy(), expectations=part.block.beliefs), None
-
-        return self.source.rows.map_update(set_errors, each=errors)[0]
+        return self.source.rows.map_update(
+            lambda part, own: (part._replace(errors=own.copy(), expectations=part.block.beliefs), None), each=errors
+        )[0]

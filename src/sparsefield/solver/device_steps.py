@@ -1,12 +1,11 @@
 """Steps of orthant-wise L-BFGS on a device of torch, where the vectors of a working set stay between two changes of it.
 
-The steps are those of `sparsefield.solver.owlqn` for the L1 norm. The two-loop recursion works on the products of all
-vectors of the memory, so that a step waits for the device twice.
+The steps are those of `sparsefield.solver.owlqn` for the L1 norm. The compact form of the two-loop recursion works
+on products of all vectors of the memory, so that a step waits for the device twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,8 +110,8 @@ class Trial(NamedTuple):
     """The pseudo-gradient."""
     scale: Tensor
     """The inverse of the curvature."""
-    numbers: Sequence[Tensor]
-    """Objective, loss, the L1 norm of theta, its active features, the violation, and a sum that is finite if all is."""
+    numbers: Tensor = None
+    """Objective, loss, L1 norm of theta, number of active features, violation, and a sum that is finite if all is."""
 
 
 class DeviceSteps:
@@ -139,7 +138,7 @@ class DeviceSteps:
         self._spread = variances[arcs.source] + (means * (1.0 - free)).square()
         self.summary, self.violation, self.moved = working_set.summary, np.inf, False
         x, gradient = send(working_set.point.coordinates, device), send(working_set.point.gradient, device)
-        self.point = Trial(x, gradient, x, gradient, self._pseudo_gradient(x, gradient), self._scale(), ())
+        self.point = Trial(x, gradient, x, gradient, self._pseudo_gradient(x, gradient), self._scale())
 
     def _evaluate(self, x: Tensor) -> Trial:
         table, arcs, n, theta, norm = self._table, self._arcs, self._n, x.clone(), self._torch.linalg.vector_norm
@@ -151,7 +150,7 @@ class DeviceSteps:
         gradient[n:] -= arcs.sum_features(self._mean_of_arc * gradient[self._target])
         slope = self._pseudo_gradient(x, gradient)
         numbers = [value, loss[0], sizes.sum(), norm(theta[n:], 0), norm(slope, self._torch.inf), gradient.sum()]
-        return Trial(x, gradient, theta, loss_gradient, slope, self._scale(), numbers)
+        return Trial(x, gradient, theta, loss_gradient, slope, self._scale(), self._torch.stack(numbers))
 
     def _pseudo_gradient(self, x: Tensor, gradient: Tensor) -> Tensor:
         at_zero = gradient - self._torch.clamp(gradient, -self._strengths, self._strengths)
@@ -173,9 +172,9 @@ class DeviceSteps:
                 trial = torch.add(x, direction, alpha=length)
                 found = self._evaluate(trial.masked_fill_(self._penalized & (trial * orthant <= 0.0), 0.0))
                 vectors = torch.stack([slope, trial - x, found.gradient - self.point.gradient])
-                products = (vectors @ vectors.T)[[0, 1, 2], [1, 2, 2]]
-                numbers = torch.cat([torch.stack(found.numbers), products]).tolist()
-                tried, loss, norm, active, violation, checked, predicted, curvature, square = numbers
+                numbers = torch.cat([found.numbers, (vectors @ vectors.T).view(-1)]).tolist()
+                tried, loss, norm, active, violation, checked = numbers[:6]
+                predicted, curvature, square = numbers[7], numbers[11], numbers[14]
                 if predicted >= 0.0:
                     length *= 0.5
                 elif np.isfinite(checked) and tried <= value + SUFFICIENT_DECREASE * predicted:
@@ -192,23 +191,22 @@ class DeviceSteps:
             memory.forget()
 
     def _direction(self, memory: DeviceMemory, at_zero: Tensor) -> Tensor:
-        """Return the direction of `OrthantLBFGS`, whose two loops need nothing but products of its vectors."""
+        """Return the direction of `OrthantLBFGS`, whose two loops need no more than products of its vectors."""
         torch, slope, scale = self._torch, self.point.slope, self.point.scale
         direction = -slope * scale
         if memory.vectors is not None:
             s, y = memory.vectors * (~at_zero | (slope != 0.0))
             vectors, m = torch.cat([s, y * scale, y]), len(s)
             of_s, of_y, squares = np.split((vectors @ torch.cat([y, slope[None]]).T).cpu().numpy(), 3)
-            kept = [k for k in range(m) if of_s[k, k] > MIN_CURVATURE * max(squares[k, k], 1e-300)]
-            alpha, beta = np.zeros(m), np.zeros(m)
-            for k in reversed(kept):
-                alpha[k] = (of_s[k, m] - of_s[k, :m] @ alpha) / of_s[k, k]
-            gamma = of_s[kept[-1], kept[-1]] / of_y[kept[-1], kept[-1]] if kept else 1.0
-            for k in kept:
-                rest = gamma * (of_y[k, m] - of_y[k, :m] @ alpha) + of_s[:k, k] @ beta[:k]
-                beta[k] = alpha[k] - rest / of_s[k, k]
-            direction *= gamma
-            direction += send(np.concatenate([-beta, gamma * alpha, np.zeros(m)]), slope.device) @ vectors
+            kept = np.flatnonzero(np.diag(of_s) > MIN_CURVATURE * np.maximum(np.diag(squares), 1e-300))
+            if len(kept):  # Byrd, Nocedal and Schnabel (1994)
+                products, curvatures = of_s[np.ix_(kept, kept)], of_y[np.ix_(kept, kept)]
+                gamma, upper = products[-1, -1] / curvatures[-1, -1], np.triu(products)
+                of_changes, coefficients = np.linalg.solve(upper, of_s[kept, m]), np.zeros(3 * m)
+                middle = np.diag(np.diag(products)) + gamma * curvatures
+                coefficients[kept] = -np.linalg.solve(upper.T, middle @ of_changes - gamma * of_y[kept, m])
+                coefficients[m + kept] = gamma * of_changes
+                direction = gamma * direction + send(coefficients, slope.device) @ vectors
         uphill = direction.clamp_(-MAX_CHANGE, MAX_CHANGE) * slope >= 0.0
         direction.masked_fill_(self._penalized & at_zero & uphill, 0.0)
         return direction.masked_fill_(uphill & (direction @ slope >= 0.0), 0.0)
