@@ -21,8 +21,8 @@ from sparsefield.errors import DataError
 LARGEST_COPY = 2**26
 """Bytes of an array, at most, that is copied in order to read its columns, which are read several times, faster."""
 
-KEPT_CELLS = 2**20
-"""Cells of a frame, at most, whose columns are kept: see `Source.keeping_columns`."""
+KEPT_CELLS = 2**22
+"""Cells of a table, at most, whose columns are kept: see `Source.keeping_columns`."""
 
 
 class CategoricalCells(NamedTuple):
@@ -50,18 +50,21 @@ class Source:
     keys: tuple[Any, ...] = ()
     """The original column names if not all are strings, as pandas allows; otherwise empty."""
     keeps_columns: bool = False
-    """Whether columns of a frame are kept once they were read, until this object is forgotten."""
+    """Whether columns and their categories are kept once they were read, until this object is forgotten."""
 
     def keeping_columns(self) -> Source:
         """Return the table for one use that reads columns several times, while they do not change.
 
-        Frame libraries take longer for a short column than all that is computed from it. Large frames are not kept.
+        Reading a short column takes longer than all that is computed from it. Large tables are not kept.
         """
-        small = self.n_rows * len(self.names) <= KEPT_CELLS
-        return replace(self, keeps_columns=small and self.kind not in ("array", "sparse"))
+        return replace(self, keeps_columns=self.n_rows * len(self.names) <= KEPT_CELLS)
 
     @cached_property
     def _kept_columns(self) -> dict[str, RawColumn]:
+        return {}
+
+    @cached_property
+    def _kept_categories(self) -> dict[str, CategoricalCells]:
         return {}
 
     @cached_property
@@ -127,12 +130,15 @@ class Source:
         return type_of_series(self._series(name)[0])
 
     def categories(self, name: str) -> CategoricalCells:
-        """Return the sorted distinct labels of a column, and their index per cell."""
-        text = self._text_categories(name)
-        if text is not None:
-            return CategoricalCells(*text, are_objects=True)
-        column = self.column(name)
-        return CategoricalCells(*factorize(column, part=True), column.values.dtype.kind not in "biuf", column)
+        """Return the sorted distinct labels of a column, and their index per cell; not to be modified."""
+        kept = self._kept_categories if self.keeps_columns else {}
+        if name not in kept:
+            if (text := self._text_categories(name)) is not None:
+                return kept.setdefault(name, CategoricalCells(*text, are_objects=True))
+            column = self.column(name)
+            cells = CategoricalCells(*factorize(column, part=True), column.values.dtype.kind not in "biuf", column)
+            kept[name] = cells
+        return kept[name]
 
     def _text_categories(self, name: str) -> tuple[list[Label], np.ndarray] | None:
         """Return labels and codes of a frame's text column, by its own library: five times as fast as a loop.
