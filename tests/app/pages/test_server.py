@@ -124,6 +124,7 @@ def test_a_body_without_a_length_is_refused(address: str) -> None:
 def test_wrong_questions_get_the_reason(address: str) -> None:
     status, _, body = ask(address, "api/beliefs", question({"set": {"smokes": "perhaps"}}))
     assert (status, json.loads(body)) == (422, {"error": "Column 'smokes' has no state 'perhaps'."})
+    assert ask(address, "api/beliefs", question({"method": ["exact"]}))[0] == 422
     assert ask(address, "api/secrets", question({}))[0] == 404
     assert ask(address, "api/beliefs")[0] == 405
     assert ask(address, "", method="DELETE")[0] == 405

@@ -226,7 +226,7 @@ class Session:
         return table, row
 
     def _method(self, request: Mapping[str, Any]) -> str:
-        method = request.get("method") or self.default_method
+        method = str(request.get("method") or self.default_method)
         if method not in METHODS:
             raise DataError(f"There is no inference method {method!r}: choose one of {', '.join(METHODS)}.")
         return method
