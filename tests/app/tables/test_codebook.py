@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import time, timedelta
+from datetime import datetime, time, timedelta
 from decimal import Decimal
 
 import numpy as np
@@ -127,6 +127,21 @@ def test_a_table_without_rows_is_described() -> None:
     book = sparsefield.inspect(pl.DataFrame({"a": pl.Series([], dtype=pl.Int64), "b": pl.Series([], dtype=pl.String)}))
     assert book.left_out == ("a", "b")
     assert str(book).startswith("0 rows")
+
+
+@pytest.mark.parametrize(
+    ("values", "finite"),
+    [
+        ([0.1 + 0.2, 0.3, 0.3], 3),
+        ([1e308, -1e308, 1.5], 3),
+        ([datetime(2026, 1, 2, 3, 4, 5, 6), None, None], 1),
+        ([float("inf"), 2.5, 1.5], 2),
+    ],
+    ids=["close", "far", "constant", "infinite"],
+)
+def test_the_ranges_of_numbers_hold_all_of_them(values: list, finite: int) -> None:
+    (column,) = sparsefield.inspect(pl.DataFrame({"a": values})).columns
+    assert sum(level.rows for level in column.levels) == finite
 
 
 def test_columns_of_unusual_types_are_described() -> None:

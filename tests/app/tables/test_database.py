@@ -183,12 +183,16 @@ def test_values_have_types_that_can_be_learned(place: Path | str) -> None:
     """Numbers of any width are floats, times have no zone, texts that a system holds as lists and such are text."""
     if isinstance(place, Path) and place.suffix == ".sqlite":
         pytest.skip("SQLite has no types")
-    unusual = (
-        "UUID, tags INTEGER[], moment TIMESTAMP WITH TIME ZONE, mood mood, price NUMERIC(20, 3), day DATE, ok BOOLEAN"
+    types = (
+        "UUID, tags INTEGER[], moment TIMESTAMP WITH TIME ZONE, mood mood, price NUMERIC(20, 3), day DATE, last DATE"
     )
     uuid = "93f57cb0-ef67-4496-9688-35aa134a139c"
-    row = f"'{uuid}', ARRAY[1, 2], '2024-02-03 04:05:06+00', 'good', 7.25, '2024-01-29', true"
-    made(place, f"CREATE TYPE mood AS ENUM ('bad', 'good'); CREATE TABLE t (u {unusual}); INSERT INTO t VALUES ({row})")
+    row = f"'{uuid}', ARRAY[1, 2], '2024-02-03 04:05:06+00', 'good', 7.25, '2024-01-29', 'infinity', true"
+    made(
+        place,
+        f"CREATE TYPE mood AS ENUM ('bad', 'good'); CREATE TABLE t (u {types}, ok BOOLEAN);"
+        f"INSERT INTO t VALUES ({row})",
+    )
     cells = read_database(place, {"t": "t"}).tables["t"].row(0, named=True)
     assert cells.pop("tags") in ("[1, 2]", "{1,2}")
     assert cells == {
@@ -197,6 +201,7 @@ def test_values_have_types_that_can_be_learned(place: Path | str) -> None:
         "mood": "good",
         "price": 7.25,
         "day": date(2024, 1, 29),
+        "last": None,
         "ok": True,
     }
 

@@ -175,6 +175,10 @@ def test_keys_and_links_of_odd_names_are_guessed_with_a_warning(tmp_path: Path) 
     assert read_database(tmp_path, links={"sku": ("lines", "sku", "products")}).links.keys() == {"sku"}
 
 
-def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_tables_or_with_two_of_a_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there are no tables with rows: give a database, or a folder"):
+        propose_schema(tmp_path)
+    for name in ("a.csv", "a.tsv"):
+        (tmp_path / name).write_text("x\n1\n")
+    with pytest.raises(DataError, match=r"a\.csv and a\.tsv are both a table"):
         propose_schema(tmp_path)

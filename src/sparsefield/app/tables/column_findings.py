@@ -242,8 +242,10 @@ class _Column:
             texts = [(cut_text(format_value(label).replace("\n", " "), 60), rows) for label, rows in pairs]
             return tuple(LevelCount(text, rows) for text, rows in texts), ""
         numbers = self.known.to_physical().cast(pl.Float64)
-        rows, limits = np.histogram(numbers.filter(numbers.is_finite()), RANGES)
-        ends = pl.Series([*limits, numbers.median()])
+        halves = numbers.filter(numbers.is_finite()).to_numpy() / 2  # whose differences are finite, too
+        low = halves.min() if len(halves) else 0.0
+        rows, limits = np.histogram(halves - low, RANGES)  # since values may differ in their last digits only
+        ends = pl.Series([*(2 * (limits + low)), numbers.median()])
         if self.values.dtype.is_temporal():
             ends = ends.cast(pl.Int64).cast(self.values.dtype)
         *texts, median = map(format_value, ends)

@@ -143,11 +143,13 @@ class Database:
             else:
                 is_binary = type in ("blob", "bytea")
                 cast = "" if _PLAIN.fullmatch(type) else "float8" if _NUMBER.fullmatch(type) else "text"
-                cast = "timestamp" if type.startswith("timestamp") and cast else cast
+                if type == "date" or type.startswith("timestamp"):  # which may be infinite
+                    cast = type.split()[0]
+                    name = f"CASE WHEN isfinite({name}) THEN {name} END"
             if is_binary:
                 binary.append(column)
             else:
-                parts.append(f"CAST({name} AS {cast}) AS {name}" if cast else name)
+                parts.append(f"CAST({name} AS {cast}) AS {_quoted(column)}" if cast else name)
         return f"SELECT {', '.join(parts) or '*'} FROM {_quoted(table)}", binary
 
     def read(self, table: str, query: str = "") -> pl.DataFrame:

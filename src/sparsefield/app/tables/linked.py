@@ -158,7 +158,10 @@ def propose_schema(place: Path | str) -> SchemaProposal:
     others: list[Reference] = []
     if is_folder := system_of(place) is None and Path(place).is_dir():
         where = str(place)
-        files = {file.stem: file for file in sorted(Path(place).iterdir()) if file.suffix.lower() in SUFFIXES}
+        for file in (file for file in sorted(Path(place).iterdir()) if file.suffix.lower() in SUFFIXES):
+            if file.stem in files:
+                raise DataError(f"{where}: {files[file.stem].name} and {file.name} are both a table: move one away.")
+            files[file.stem] = file
         sources = {name: read_source(file, may_be_empty=True) for name, file in files.items()}
         read = {name: source.table for name, source in sources.items()}
     else:

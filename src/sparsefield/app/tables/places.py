@@ -33,7 +33,8 @@ def as_url(place: Path | str) -> str:
     text, found = str(place), _URL.fullmatch(str(place))
     if found is None or "://" in text:
         return text
-    return f"{found[1]}:{'//' if '/' in found[2] or '@' in found[2] else '///'}{found[2]}"
+    has_host = any(mark in found[2].partition("?")[0] for mark in "/@")
+    return f"{found[1]}:{'//' if has_host else '///'}{found[2]}"
 
 
 def without_password(url: str) -> tuple[str, str]:
