@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import Features, MarkovField, Relational, RelationalField, Solver
-from sparsefield.analysis.network import Network, Subgraph, column_directions, edge_signs
+from sparsefield import Features, MarkovField, Relational, RelationalField, Solver, centrality
+from sparsefield.analysis.network import Network, Subgraph, column_slopes
 from sparsefield.app.datasets import make_markov_field
 from sparsefield.data.schema import Schema, Variable
 from sparsefield.model.feature_tables import Feature, name_features
@@ -156,52 +157,46 @@ def test_a_bounded_backbone_is_connected(wide: Network, limit: int) -> None:
     assert set(wide.ends[tree].ravel().tolist()) <= set(nodes)
 
 
-def _ordinal(name: str, frequencies: tuple[float, ...]) -> Variable:
-    levels = np.arange(len(frequencies))
-    center = np.dot(frequencies, levels)
-    scores = (levels - center) / np.sqrt(np.dot(frequencies, (levels - center) ** 2))
-    states = tuple(f"level {k}" for k in levels)
-    return Variable(name, "target", states, 0, frequencies, kind="ordinal", scores=tuple(scores.tolist()))
-
-
-def test_directions_are_the_slopes_of_the_covariance_of_scores() -> None:
-    first, second = _ordinal("a", (0.1, 0.2, 0.4, 0.3)), _ordinal("b", (0.5, 0.3, 0.2))
-    schema = Schema((first, second), ("a", "b"))
-    directions, step = column_directions(schema)[:, 0], 1e-6
-    base = np.outer(first.frequencies, second.frequencies)
-    for i in range(first.width):
-        for j in range(second.width):
-            joint = base * np.exp(step * np.outer(first.coded[:, i], second.coded[:, j]))
-            joint /= joint.sum()
-            a, b = np.asarray(first.scores), np.asarray(second.scores)
-            covariance = a @ joint @ b - (joint.sum(axis=1) @ a) * (joint.sum(axis=0) @ b)
-            assert covariance / step == pytest.approx(directions[i] * directions[first.width + j], abs=1e-5)
-
-
-def test_the_lower_of_two_ordered_states_points_down() -> None:
+def test_the_lower_of_two_states_points_down() -> None:
     two = {"frequencies": (0.3, 0.7), "reference": 1}
     ordered = Variable("a", "target", ("low", "high"), kind="ordinal", scores=(-1.5, 0.65), **two)
     numbers, texts = Variable("b", "target", (1, 2), **two), Variable("c", "target", ("north", "south"), **two)
-    assert column_directions(Schema((ordered, numbers, texts), ("a", "b", "c")))[:, 0].tolist() == [-1.0, -1.0, 1.0]
+    assert column_slopes(Schema((ordered, numbers, texts), ("a", "b", "c"))).tolist() == [-1.0, -1.0, -1.0]
 
 
-def test_features_that_disagree_and_middle_levels_have_no_sign() -> None:
-    variable = _ordinal("a", (0.2, 0.2, 0.2, 0.2, 0.2))
-    covariance, spread, *_ = column_directions(Schema((variable,), ("a",))).T
-    lowest, middle, highest = 1, 3, 5  # after the score
-    for pairs, weights, sign in [
-        ([(highest, highest)], [1.0], 1),
-        ([(lowest, highest)], [1.0], -1),
-        ([(lowest, lowest), (highest, highest)], [1.0, 1.0], 1),
-        ([(lowest, lowest), (highest, highest)], [1.0, -1.0], 0),
-        ([(middle, middle)], [3.0], 0),
-        ([(0, 0), (lowest, lowest)], [0.2, -0.5], 1),
-    ]:
-        a, b = np.array(pairs).T
-        found = edge_signs(
-            np.zeros(len(a), int), np.array(weights), covariance[a] * covariance[b], spread[a] * spread[b], 1
-        )
-        assert found.tolist() == [sign], (pairs, weights)
+@pytest.mark.parametrize(
+    ("states", "upper"),
+    [(("ja", "nein"), "ja"), (("Yes", "no"), "Yes"), (("female", "male"), "male"), (("да", "нет"), "да"), ((2, 1), 2)],
+)
+def test_the_upper_of_two_states_says_yes_or_is_the_last(states: tuple[Any, Any], upper: Any) -> None:
+    assert states[Variable("a", "target", states, frequencies=(0.5, 0.5)).upper] == upper
+
+
+@pytest.mark.parametrize("shift", [-0.7, 0.7])
+def test_signs_of_two_states_do_not_depend_on_which_is_rarer(shift: float) -> None:
+    rng = np.random.default_rng(0)
+    age = rng.normal(size=600)
+    car = np.where(age + shift + rng.logistic(size=600) > 0, "ja", "nein")
+    field = MarkovField(l1=5.0).fit(pl.DataFrame({"age": age, "car": car}))
+    edge = field.edges_.row(0, named=True)
+    assert edge["sign"] == 1
+    assert edge["weight"] == edge["strength"] > 0.5
+    network = Network(field.field_)
+    assert network.signs.tolist() == [1]
+    assert Subgraph(network, (0, 1), np.arange(1)).titles == ["age", "car (ja)"]
+    assert centrality(field)["expected_influence"].to_list() == pytest.approx([edge["weight"]] * 2)
+
+
+def test_edges_are_ordered_by_their_linear_parts_and_tell_what_is_beyond() -> None:
+    rng = np.random.default_rng(0)
+    x, level = rng.normal(size=800), rng.integers(1, 6, 800)
+    table = {"x": x, "line": x + rng.normal(size=800), "level": level, "far": abs(level - 3) + rng.integers(0, 2, 800)}
+    field = MarkovField(l1=5.0, kinds={"far": "ordinal"}).fit(pl.DataFrame(table))
+    edges = field.edges_
+    line, far = (edges.filter(pl.concat_str("variable_a", "variable_b") == both) for both in ("xline", "levelfar"))
+    assert line["strength"][0] == abs(line["weight"][0])
+    assert far["beyond"][0] > 1.5 > 10 * abs(far["weight"][0])
+    assert Network(field.field_).strengths == pytest.approx(edges["strength"].sort(descending=True).to_numpy())
 
 
 def test_edges_of_ordered_answers_have_the_signs_of_the_partial_correlations() -> None:

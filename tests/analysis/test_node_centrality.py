@@ -9,8 +9,8 @@ import pytest
 
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, centrality, predictability
 from sparsefield.analysis import centrality as centrality_module
-from sparsefield.analysis.centrality import find_communities, measure_columns, name_communities
-from sparsefield.analysis.network import Network
+from sparsefield.analysis.centrality import communities_of_nodes, find_communities, measure_columns, name_communities
+from sparsefield.analysis.network import Network, edges_that_hold
 from sparsefield.data import Layout, Schema
 from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
@@ -219,3 +219,14 @@ def test_nothing_to_divide() -> None:
     assert find_communities(0, nothing, np.empty(0)).tolist() == []
     assert find_communities(3, nothing, np.empty(0)).tolist() == [0, 1, 2]
     assert find_communities(1, np.array([[0, 0]]), np.ones(1)).tolist() == [0]
+
+
+def test_communities_count_the_edges_that_hold() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 6))
+    x[:, 1] += x[:, 0]
+    network = Network(MarkovField(l1=0.5).fit(x).field_)
+    holding = edges_that_hold(network)
+    assert holding is not None
+    assert len(holding) < len(network.ends)
+    assert set(communities_of_nodes(network)) == set(network.ends[holding].ravel().tolist())

@@ -13,7 +13,7 @@ from oracle import SlowField, rows_of
 from sparsefield import MarkovField
 from sparsefield.data import as_source, compile_table
 
-EDGE_COLUMNS = ["variable_a", "variable_b", "weight", "sign", "strength", "p_value", "q_value"]
+EDGE_COLUMNS = ["variable_a", "variable_b", "weight", "sign", "strength", "beyond", "p_value", "q_value"]
 
 
 def table(n_rows: int = 90, missing: float = 0.15) -> np.ndarray:
@@ -99,7 +99,9 @@ def test_edges_have_the_norm_of_their_block(fitted) -> None:
     squares = {}
     for a, _, b, _, w in pairs.rows():
         squares[a, b] = squares.get((a, b), 0.0) + w * w
-    assert {row[:2]: row[4] for row in edges.rows()} == pytest.approx({k: math.sqrt(v) for k, v in squares.items()})
+    assert {row[:2]: math.hypot(row[2], row[5]) for row in edges.rows()} == pytest.approx(
+        {k: math.sqrt(v) for k, v in squares.items()}
+    )
     holds = edges["q_value"].to_numpy() <= 0.05
     assert (np.diff(holds.astype(int)) <= 0).all()
     for some in (edges.filter(holds), edges.filter(~holds)):

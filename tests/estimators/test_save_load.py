@@ -256,7 +256,6 @@ def test_an_estimator_of_another_name_is_refused(saved, tmp_path) -> None:
         {"document": lambda d: d["extra"].pop("params") and None},
         {"document": lambda d: d["extra"]["params"].update(magic=1)},
         {"document": lambda d: d["extra"]["params"].update(solver={"object": "System"})},
-        {"document": lambda d: d["extra"]["params"].update(objective="plx")},
         {"document": lambda d: d["extra"]["params"].update(l1=[1.0])},
         {"document": lambda d: d["extra"]["params"].update(induction={"object": "CFI", "threshold": "x"})},
         {"document": lambda d: d["extra"]["params"].update(inference={"object": "Gibbs", "sweeps": "x"})},

@@ -84,10 +84,10 @@ def test_feature_and_edge_tables_have_conjunctions() -> None:
     assert table.row(4) == ("x0", 1, "x2", 1, "x4", None, None, None, -0.3)
     assert table.filter(table["weight"] == 0.5).row(0)[4:8] == (None,) * 4
     assert bias_table(field).rows() == [("x1", 2, -0.2), ("x0", 1, 0.1)]
-    edges = {(a, b): strength for a, b, _, _, strength, *_ in edge_table(field).iter_rows()}
+    edges = {(a, b): (strength, beyond) for a, b, _, _, strength, beyond, *_ in edge_table(field).iter_rows()}
     expected = {
         ("x0", "x1"): 2.0**2 + 0.7**2,
-        ("x0", "x2"): 0.5**2 + 2.0**2 + 0.3**2 + 0.7**2,
+        ("x0", "x2"): 2.0**2 + 0.3**2 + 0.7**2,
         ("x1", "x2"): 1.0 + 2.0**2 + 0.7**2,
         ("x0", "x4"): 0.3**2 + 0.7**2,
         ("x2", "x4"): 0.3**2 + 0.7**2,
@@ -95,7 +95,9 @@ def test_feature_and_edge_tables_have_conjunctions() -> None:
     }
     assert set(edges) == set(expected)
     for key, square in expected.items():
-        assert edges[key] == pytest.approx(np.sqrt(square))
+        norm = np.sqrt(square)
+        two_states = "x1" not in key
+        assert edges[key] == pytest.approx((0.5 if key == ("x0", "x2") else norm, norm if two_states else 0.0))
 
 
 # -- on disk -----------------------------------------------------------------------------------------------------------

@@ -71,6 +71,19 @@ def test_a_registered_name_is_its_objective_and_comes_back_from_a_file(example, 
     assert load(tmp_path / "model").objective == example["Robust"](beta=0.3)
 
 
+def test_a_field_of_an_objective_that_is_not_here_predicts_with_a_warning(example, tmp_path) -> None:
+    example["field"].save(tmp_path / "model")
+    with pytest.warns(UserWarning, match="'Robust', which is not installed here: it predicts"):
+        again = load(tmp_path / "model")
+    X = np.where(np.eye(5) > 0, np.nan, example["X"][:5])
+    assert np.array_equal(again.transform(X), example["field"].transform(X))
+
+
+def test_columns_of_more_states_are_refused_by_an_objective_of_two(example) -> None:
+    with pytest.raises(DataError, match="objective='robust' is for columns of two states, and 'x0' has more"):
+        MarkovField(l1=2.0, objective=example["Robust"]()).fit(example["X"] * [1, 2, 1, 1, 1] + np.eye(300, 5, -3))
+
+
 def test_a_package_adds_a_name_by_an_entry_point(example, monkeypatch) -> None:
     points = {
         "sparsefield.objectives": [

@@ -308,7 +308,7 @@ def test_features_are_named_by_template_tables_variables_and_states(fitted, inco
     found = {(t, variable, state(variable, text)): weight for t, variable, text, weight in biases.rows()}
     assert found == {name: weight for name, weight in slow.biases.items() if weight != 0}
     edges = fitted.edges_
-    names = ["template", "table_a", "variable_a", "table_b", "variable_b", "weight", "sign", "strength"]
+    names = ["template", "table_a", "variable_a", "table_b", "variable_b", "weight", "sign", "strength", "beyond"]
     assert edges.columns == [*names, "p_value", "q_value"]
     assert edges["p_value"].is_nan().all()
     assert edges["q_value"].is_nan().all()

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.network import Network, edges_that_hold
+from sparsefield.analysis.network import Network, counted_edges
 from sparsefield.analysis.refit import (
     Estimate,
     RefitProblem,
@@ -216,8 +216,7 @@ def centrality_indices(field: Field, weights: np.ndarray) -> Callable[[np.ndarra
     """
     pairs, higher = np.split(weights, [len(field.weights)])
     network = Network(replace(field, weights=pairs, conjunction_weights=higher))
-    holding = edges_that_hold(network)
-    edges = np.arange(len(network.ends)) if holding is None else holding
+    edges = counted_edges(network)
     places = np.repeat(edges, 2), network.ends[edges].ravel()
     ends = sp.csr_array((np.ones(len(places[0])), places), shape=(len(network.ends), network.n_variables))
     return lambda drawn: np.stack([part @ ends for part in network.weigh(drawn)])

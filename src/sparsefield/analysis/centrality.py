@@ -12,7 +12,7 @@ from numba import njit
 from scipy.sparse.csgraph import connected_components, dijkstra
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.network import Network, edges_that_hold, sum_by_node
+from sparsefield.analysis.network import Network, counted_edges, sum_by_node
 from sparsefield.analysis.predictability import predict_columns
 from sparsefield.compute import Threads
 from sparsefield.data import make_frame
@@ -46,10 +46,9 @@ MAX_EDGES = 200_000
 def centrality(field: FieldEstimator, X: Any = None, communities: Communities = None) -> Frame:
     """Return how central each column is in the network: by the edges that hold, or all edges where none were tested.
 
-    The strength of an edge between ordinal, numeric and binary columns is the absolute weight of its linear part, in
-    which features of single levels do not count, and its sign that of this weight. The strength of other edges is the
-    norm of their weights, as in ``edges_``, and where states have no order they have no sign. The distance of two
-    adjacent columns is 1 / strength.
+    The strength of an edge is the size of its weight in ``edges_``: between ordinal, numeric and binary columns that of
+    its linear part. Where states have no order edges have no sign. The distance of two adjacent columns is
+    1 / strength.
 
     Parameters
     ----------
@@ -110,11 +109,10 @@ def measure_columns(
         for start, schema in zip(network.starts[:-1], layout.schemas, strict=True)
         for name in schema.order
     ]
-    inner, holding = (network.ends < n).all(axis=1), edges_that_hold(network)
-    inner &= network.ends[:, 0] != network.ends[:, 1]
-    inner &= True if holding is None else np.isin(np.arange(len(inner)), holding)
+    inner = counted_edges(network)
+    inner = inner[(network.ends[inner] < n).all(axis=1) & (network.ends[inner, 0] != network.ends[inner, 1])]
     ends, weights = network.ends[inner], network.weights[inner]
-    strengths, has_sign = np.abs(weights), ((network.signs != 0) | network.linear)[inner]
+    strengths, has_sign = np.abs(weights), network.linear[inner]
 
     def influence(edges: Any) -> Array:
         """Return the sums of the signed weights of edges; NaN for a column with edges, but none with a sign."""
@@ -166,9 +164,10 @@ def name_communities(network: Network, communities: Mapping[str, Any] | Literal[
 
 
 def communities_of_nodes(network: Network) -> dict[int, int]:
-    """Return {node: its community} of the nodes that have edges, by `find_communities`."""
-    nodes, places = np.unique(network.ends[:MAX_EDGES], return_inverse=True)
-    label = find_communities(len(nodes), places.reshape(-1, 2), network.strengths[:MAX_EDGES])
+    """Return {node: its community} of the nodes that have edges that count, by `find_communities`."""
+    edges = counted_edges(network)[:MAX_EDGES]
+    nodes, places = np.unique(network.ends[edges], return_inverse=True)
+    label = find_communities(len(nodes), places.reshape(-1, 2), network.strengths[edges])
     return dict(zip(nodes.tolist(), label.tolist(), strict=True))
 
 

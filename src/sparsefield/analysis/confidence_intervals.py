@@ -98,15 +98,15 @@ class ConfidenceIntervals:
     def edges(self) -> Frame:
         """Frame of all edges, strongest estimate first: variable_a, variable_b, and the interval of its signed weight.
 
-        ``strength`` is the norm of the weights in the field, as in ``edges_``. ``estimate`` is sign x the norm of the
-        estimated weights; an edge without a sign has ``sign`` 0 and a positive estimate. Intervals are those of the
-        weights along the direction of the estimate. ``p_value`` is that of the Wald test that all weights are 0.
+        ``strength`` is the size of the weight in the field, as in ``edges_``. ``estimate`` is the weight without L1, of
+        the linear part where there is one; an edge without a sign has ``sign`` 0 and the norm of its weights, with the
+        interval along their direction. ``p_value`` is that of the Wald test that all weights of the edge are 0.
         """
         network, weights = self.network, np.concatenate([self.field.weights, self.field.conjunction_weights])
         signs, members = network.signs, [network.feature_numbers(k) for k in range(len(network.strengths))]
         columns = self._intervals(sp.diags_array(np.where(signs == 0, 1.0, signs)) @ network.directions)
         columns["low"] = np.where(signs == 0, np.maximum(columns["low"], 0.0), columns["low"])
-        strengths = np.array([np.linalg.norm(weights[some]) for some in members])
+        strengths = network.weigh(weights[None])[0][0]
         p_values = np.array([self._p_value(some) for some in members])
         names = self._edge_names(np.arange(len(signs)), ("variable_a", "variable_b"))
         return make_frame({**names, "sign": signs, "strength": strengths, **columns, "p_value": p_values}, self.kind)

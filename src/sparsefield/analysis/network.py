@@ -21,12 +21,6 @@ from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE
 
 Array = np.ndarray
 
-AGREEMENT = 0.5
-"""Least ratio of the sum over features to the sum of their absolute values: three parts agree for one that does not."""
-
-LEAST_CORRELATION = 0.05
-"""Least mean correlation of the features with the scores: features of middle levels say nothing about a direction."""
-
 SCORES = (ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE)
 
 
@@ -45,6 +39,14 @@ class Subgraph:
         """Names of the nodes."""
         return [self.network.labels[node] for node in self.nodes]
 
+    @property
+    def titles(self) -> list[str]:
+        """Names of the nodes; those of two states of text with the upper one, which signs are about: "car (yes)"."""
+        variables = [self.network.variable(node) for node in self.nodes]
+        upper = [v and not v.ordered and len(v.states) == 2 and v.states[v.upper] for v in variables]
+        pairs = zip(self.names, upper, strict=True)
+        return [f"{name} ({state})" if isinstance(state, str) else name for name, state in pairs]
+
     @cached_property
     def ends(self) -> Array:
         """(edges, 2): the ends of each edge as positions in ``nodes``."""
@@ -54,7 +56,7 @@ class Subgraph:
 
     @property
     def strengths(self) -> Array:
-        """(edges,): the Euclidean norm of the weights of each edge."""
+        """(edges,): the strength of each edge."""
         return self.network.strengths[self.edges]
 
     @cached_property
@@ -81,17 +83,16 @@ class Network:
     ----------
     ends : (edges, 2) array of int
         Over links both ends may be one column, of two rows.
-    strengths : (edges,) array of float
-        Norms of the weights, as in ``edges_``.
-    signs : (edges,) array of int
-        1 or -1 where the two columns rise together, or one falls as the other rises; 0 where that is not known. It is
-        that of the covariance of two numbers, ordinal or binary columns to which the features contribute, unless these
-        disagree: see `edge_signs`. Other states have no order, so that edges have no sign.
     linear : (edges,) array of bool
-        Whether an edge has a linear part: see `are_linear`.
+        Whether both ends are ordinal, numeric or have two states. The upper one of two states is `Variable.upper`.
     weights : (edges,) array of float
-        Of a linear edge the sum of the weights of its scores; of others sign x strength, or the strength where there is
-        no sign.
+        Of a linear edge the weight of its linear part, in which features of levels and bins do not count; of others the
+        Euclidean norm of all weights.
+    signs : (edges,) array of int
+        1 or -1 where the two columns rise together, or one falls as the other rises: those of the weights of linear
+        edges; 0 for others, because their states have no order.
+    strengths : (edges,) array of float
+        Sizes of the weights, as in ``edges_``; the norm of all weights where the linear part has none.
 
     Examples
     --------
@@ -144,22 +145,23 @@ class Network:
 
     @cached_property
     def directions(self) -> sp.csr_array:
-        """(edges, features): the weights of each edge over its strength; their product with them is the norm."""
-        weights = np.concatenate([self.field.weights, self.field.conjunction_weights])
-        return self._edges_by_features(weights[self._edge_feature] / np.repeat(self.strengths, self._sizes))
+        """(edges, features): the slope of the strength of each edge in the weights; their product is the strength."""
+        weights, signs = np.concatenate([self.field.weights, self.field.conjunction_weights]), self.signs
+        unit = weights[self._edge_feature] / np.repeat(self.norms(weights[None])[0], self._sizes)
+        signs = np.repeat(signs, self._sizes)
+        return self._edges_by_features(np.where(signs == 0, unit, signs * self._slopes))
 
     def norms(self, drawn: Array) -> Array:
         """Return the norms of the weights of each edge, (draws, edges), for weights of features (draws, features)."""
         return np.sqrt(np.square(drawn) @ self._members.T)
 
     def weigh(self, drawn: Array) -> tuple[Array, Array]:
-        """Return the strengths and the signed weights, (draws, edges) each, for weights of features (draws, features).
+        """Return sizes of the weights of edges and signed weights, (draws, edges) each, for weights (draws, features).
 
-        A norm has the sign that the edge has in this network, or the other one if weights point away from its weights.
+        The signed weights of edges that are not linear are 0.
         """
-        linear, norms = drawn @ self._linear_parts.T, self.norms(drawn)
-        signed = np.where(self.linear, linear, self.signs * np.sign(drawn @ self.directions.T) * norms)
-        return np.where(self.linear, np.abs(linear), norms), signed
+        linear = drawn @ self._linear_parts.T
+        return np.where(self.linear, np.abs(linear), self.norms(drawn)), np.where(self.linear, linear, 0.0)
 
     @cached_property
     def _members(self) -> sp.csr_array:
@@ -231,16 +233,16 @@ class Network:
         return self._edges_by_node[self._offsets[node] : self._offsets[node + 1]]
 
     def _index_columns(self) -> tuple[Array, Array, Array]:
-        """Return the node, the view (-1: none) and the direction (columns, 4) of each column of the layout.
+        """Return the node, the view (-1: none) and the slope of each column of the layout, linked rows included.
 
-        Columns of linked rows are included; see `column_directions`. The number of linked rows counts as a score.
+        See `column_slopes`; the number of linked rows counts as a score.
         """
         layout = self.field.layout
-        all_nodes, all_views, all_directions = [], [], []
-        directions = [column_directions(schema) for schema in layout.schemas]
+        all_nodes, all_views, all_slopes = [], [], []
+        slopes = [column_slopes(schema) for schema in layout.schemas]
         for table in range(len(layout.tables)):
             views, columns = layout.column_views(table)
-            nodes, direction = np.zeros(len(views), dtype=np.int64), np.ones((len(views), 4))
+            nodes, slope = np.zeros(len(views), dtype=np.int64), np.ones(len(views))
             for k in np.unique(views):
                 if k == PATH_VIEW:
                     continue
@@ -248,22 +250,20 @@ class Network:
                 is_count = columns == COUNT_COLUMN
                 own = (views == k) & ~is_count
                 nodes[own] = self.starts[source] + layout.schemas[source].variable_of_column[columns[own]]
-                direction[own] = directions[source][columns[own]]
+                slope[own] = slopes[source][columns[own]]
                 nodes[(views == k) & is_count] = self.n_variables + source
             all_nodes.append(nodes)
             all_views.append(views)
-            all_directions.append(direction)
-        return np.concatenate(all_nodes), np.concatenate(all_views), np.concatenate(all_directions)
+            all_slopes.append(slope)
+        return np.concatenate(all_nodes), np.concatenate(all_views), np.concatenate(all_slopes)
 
     def _list_ends(self) -> tuple[Array, ...]:
-        """Return the feature, template and two ends of each pair of columns that a feature has.
+        """Return the feature, template, two ends and slope of each pair of columns that a feature has.
 
-        Products of the covariances and the standard deviations of its columns follow: see `edge_signs`; and the
-        product of their slopes. Further columns of a conjunction, or of a triangle, count with their means.
+        The slope is the product of those of the two columns, 0 in features of more columns.
         """
         field, layout = self.field, self.field.layout
-        node, view, direction = self._index_columns()
-        covariance, spread, mean, slope = direction.T
+        node, view, slope = self._index_columns()
         self._templates = [layout.within_label(table) if self.linked else "" for table in layout.tables]
         self._templates += [template.label for template in layout.templates]
         one, two = field.pairs.T
@@ -274,9 +274,8 @@ class Network:
         # The ends follow the template's direction, as the names of features do.
         backward = (over >= 0) & ~forward[over]
         a, b = np.where(backward, node[two], node[one]), np.where(backward, node[one], node[two])
-        products = covariance[one] * covariance[two], spread[one] * spread[two], slope[one] * slope[two]
         of_paths, states, templates = layout.path_terms(field.pairs)
-        columns = np.arange(len(field.pairs)), template, a, b, *products
+        columns = np.arange(len(field.pairs)), template, a, b, slope[one] * slope[two]
         parts = [tuple(np.delete(column, of_paths) for column in columns)]
         conjunctions, tables = field.conjunctions, layout.table_of_column[field.conjunctions[:, 0]]
         higher = [(of_paths, states, len(layout.tables) + templates)]
@@ -285,37 +284,34 @@ class Network:
             for first, second in combinations(range(members.shape[1]), 2):
                 used = np.flatnonzero(members[:, second] >= 0)
                 left, right = members[used, first], members[used, second]
-                others = np.delete(members[used], [first, second], axis=1)
-                rest = np.where(others < 0, 1.0, mean[others]).prod(axis=1)
-                products = covariance[left] * covariance[right] * rest, spread[left] * spread[right]
-                parts.append((feature[used], template[used], node[left], node[right], *products, np.zeros(len(used))))
-        return tuple(np.concatenate([part[k] for part in parts]) for k in range(7))
+                parts.append((feature[used], template[used], node[left], node[right], np.zeros(len(used))))
+        return tuple(np.concatenate([part[k] for part in parts]) for k in range(5))
 
     def _index_edges(self) -> None:
         """Group features into edges, strongest first, and list the edges of each node."""
         weights = np.concatenate([self.field.weights, self.field.conjunction_weights])
-        feature, template, a, b, covariances, spreads, slopes = self._list_ends()
+        feature, template, a, b, slopes = self._list_ends()
         order = np.lexsort((feature, -np.abs(weights[feature])))
         order = order[weights[feature[order]] != 0]
-        feature, template, a, b = (part[order] for part in (feature, template, a, b))
+        feature, template, a, b, slopes = (part[order] for part in (feature, template, a, b, slopes))
         n_nodes = self.n_variables + len(self.field.layout.tables)
         key = (template * n_nodes + a) * n_nodes + b
         _, first, edge = np.unique(key, return_index=True, return_inverse=True)
         weight, n = weights[feature], len(first)
-        strengths = np.sqrt(np.bincount(edge, weight**2, n))
+        counts = [1] * len(self.field.layout.tables)  # the number of linked rows is a score
+        kinds = np.concatenate([*map(variable_slopes, self.field.layout.schemas), counts])
+        linear = kinds[np.column_stack([a, b])[first]].min(axis=1) > 0
+        norms = np.sqrt(np.bincount(edge, weight**2, n))
+        weights = np.where(linear, np.bincount(edge, weight * slopes, n), norms)
+        strengths = np.where(weights != 0.0, np.abs(weights), norms)
         ranked = np.lexsort((first, -strengths))
         first, edge = first[ranked], np.argsort(ranked)[edge]
-        self.strengths = strengths[ranked]
+        self.strengths, self.weights, self.linear = strengths[ranked], weights[ranked], linear[ranked]
+        self.signs = np.sign(self.weights).astype(np.int64) * self.linear
         self.ends = np.column_stack([a[first], b[first]])
         self._template = template[first]
-        self.signs = edge_signs(edge, weight, covariances[order], spreads[order], n)
-        counts = [2] * len(self.field.layout.tables)  # the number of linked rows is a score
-        kinds = np.concatenate([*map(variable_slopes, self.field.layout.schemas), counts])
-        self.linear = are_linear(kinds, self.ends)
-        others = np.where(self.signs == 0, 1, self.signs) * self.strengths
-        self.weights = np.where(self.linear, np.bincount(edge, weight * slopes[order], n), others)
         by_edge = np.argsort(edge, kind="stable")
-        self._edge_feature, self._slopes = feature[by_edge], slopes[order][by_edge]
+        self._edge_feature, self._slopes = feature[by_edge], slopes[by_edge]
         self._edge_starts = np.concatenate([[0], np.cumsum(np.bincount(edge, minlength=n))])
         loops = self.ends[:, 0] == self.ends[:, 1]
         node = np.concatenate([self.ends[:, 0], self.ends[~loops, 1]])
@@ -323,6 +319,12 @@ class Network:
         order = np.lexsort((number, node))
         self._edges_by_node = number[order]
         self._offsets = np.searchsorted(node[order], np.arange(n_nodes + 1))
+
+
+def counted_edges(network: Network) -> np.ndarray:
+    """Return the numbers of the edges that centrality and communities count: those that hold, or all if untested."""
+    holding = edges_that_hold(network)
+    return np.arange(len(network.ends)) if holding is None else holding
 
 
 def edges_that_hold(network: Network) -> np.ndarray | None:
@@ -343,92 +345,18 @@ def selection_frequencies(field: Field) -> np.ndarray | None:
     return np.asarray(stability.frequencies, dtype=float)
 
 
-def column_directions(schema: Schema) -> Array:
-    """Return (columns, 4): covariance with the score of the variable, standard deviation, mean, and linear slope.
-
-    The covariance is 0 where the states of a variable have no order. The only column of a variable with two states is
-    its score; where the states are ordered or numbers and it is the lower one, the covariance is negative. The slope is
-    1 or -1 for scores and such columns, and 0 for levels, bins and other states.
-    """
-    widths, variable_of, classes = schema.widths, schema.variable_of_column, schema.column_classes
-    directions = np.ones((len(variable_of), 4))
-    scores, alone = np.isin(classes, SCORES), widths[variable_of] == 1
-    directions[~scores & ~alone, 0] = 0.0
-    directions[scores, 2] = 0.0
-    for k, variable in enumerate(schema.described):  # plain columns have no levels
-        own = slice(schema.offsets[k], schema.offsets[k + 1])
-        if variable.has_reference and variable.width == 1:
-            directions[own, 0] = -1.0 if _is_lower(variable) else 1.0
-        elif variable.ordered and variable.width > variable.n_scores:
-            directions[own, :3] = _level_directions(variable)
-    directions[:, 3] = np.where(scores | alone, directions[:, 0], 0.0)
-    return directions
+def column_slopes(schema: Schema) -> Array:
+    """Return (columns,): 1 for scores, 1 or -1 for the only column of two states, and 0 for other columns."""
+    widths, variable_of = schema.widths, schema.variable_of_column
+    slopes = (np.isin(schema.column_classes, SCORES) | (widths[variable_of] == 1)).astype(float)
+    for k, variable in enumerate(schema.described):  # plain columns are 0 or 1
+        if variable.has_reference and variable.width == 1 and variable.position_of_code[1] != variable.upper:
+            slopes[schema.offsets[k]] = -1.0
+    return slopes
 
 
 def variable_slopes(schema: Schema) -> Array:
-    """Return (variables,): 2 where a variable has a score, 1 where it has two states, and 0 for other states."""
-    slope, scores = column_directions(schema)[:, 3] != 0.0, np.isin(schema.column_classes, SCORES)
-    kinds = np.zeros(schema.n_variables, dtype=np.int64)
-    np.maximum.at(kinds, schema.variable_of_column, np.where(scores, 2, slope))
-    return kinds
-
-
-def are_linear(slopes: Array, ends: Array) -> Array:
-    """Return (edges,) whether an edge joins an ordinal or numeric column to another one or to one of two states.
-
-    The weight of such an edge is that of its linear part, in which features of levels and bins do not count.
-    """
-    return (slopes[ends].min(axis=1) > 0) & (slopes[ends].max(axis=1) == 2)
-
-
-def _is_lower(variable: Variable) -> bool:
-    """Return whether the state with a column is below the reference state, of a variable with two states."""
-    state, reference = int(variable.position_of_code[1]), variable.reference
-    if variable.ordered:
-        return state < reference
-    labels = variable.states[state], variable.states[reference]
-    return all(isinstance(label, (int, float)) for label in labels) and labels[0] < labels[1]  # pyright: ignore[reportOperatorIssue]
-
-
-def _level_directions(variable: Variable) -> Array:
-    """Return (width, 3) as `column_directions`, of a variable with a score and indicators of levels."""
-    frequencies, scores = variable.code_frequencies, np.asarray(variable.scores)
-    coded = variable.coded
-    if not frequencies.sum() > 0:
-        frequencies = np.full(len(coded), 1.0 / len(coded))
-    means = frequencies @ coded
-    squares = frequencies @ coded**2 - means**2
-    found = np.column_stack([(frequencies * scores) @ (coded - means), np.sqrt(np.maximum(squares, 0.0)), means])
-    found[: variable.n_scores] = (1.0, 1.0, 0.0)
-    found[variable.column_classes == ColumnClass.SQUARE, 0] = 0.0
-    return found
-
-
-def edge_signs(edge: Array, weights: Array, covariances: Array, spreads: Array, n_edges: int) -> Array:
-    """Return (edges,) the sign of each edge: 1, -1, or 0 where its features disagree or have no direction.
-
-    A feature of two columns with weight w changes the covariance of the scores of their variables, to first order, by w
-    times the covariance of each column with the score of its variable: 1 for a score, and frequency times score for the
-    indicator of a level. The sign of an edge is that of the sum over its features.
-
-    Parameters
-    ----------
-    edge : (features,) the number of the edge
-    weights : (features,)
-    covariances : (features,) the product of the covariances of both columns with the scores of their variables
-    spreads : (features,) the product of the standard deviations of both columns
-    n_edges : the number of edges
-
-    Examples
-    --------
-    Two levels of a positive edge, and two that contradict each other:
-
-    >>> edge, weights = np.array([0, 0, 1, 1]), np.array([1.0, 0.5, 1.0, -0.8])
-    >>> edge_signs(edge, weights, np.full(4, 0.04), np.full(4, 0.16), 2).tolist()
-    [1, 0]
-    """
-    change = np.bincount(edge, weights * covariances, n_edges)
-    size = np.bincount(edge, np.abs(weights * covariances), n_edges)
-    largest = np.bincount(edge, np.abs(weights) * spreads, n_edges)
-    clear = (np.abs(change) >= AGREEMENT * size) & (np.abs(change) >= LEAST_CORRELATION * largest) & (size > 0)
-    return np.sign(change).astype(np.int64) * clear
+    """Return (variables,): 1 where a variable has a score or two states, and 0 for other states."""
+    slopes = np.zeros(schema.n_variables, dtype=np.int64)
+    np.maximum.at(slopes, schema.variable_of_column, column_slopes(schema) != 0.0)
+    return slopes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -23,6 +24,9 @@ LARGEST_SCORE = 1e6
 
 Transform = Literal["linear-scores", "normal-scores"]
 """How numbers become scores: standardized values, or normal quantiles of ranks."""
+
+YES = re.compile(r"(?i)\s*(yes|y|true|t|ja|j|jep|oui|o|s[ií]|sim|tak|да|evet|igen|ano|da)\b")
+"""How a text that says yes begins: of two states it is the upper one."""
 
 MOST_DECIMALS = 12
 """Numbers with more decimals are results of measurements or computations that nobody rounded."""
@@ -83,6 +87,14 @@ class Variable:
     def ordered(self) -> bool:
         """Whether the order of the states means something."""
         return self.kind != "nominal"
+
+    @property
+    def upper(self) -> int:
+        """Position of the upper state of two: the higher one, one that says yes, or the last by the alphabet."""
+        if self.ordered or all(isinstance(state, (int, float)) for state in self.states):
+            return max(range(len(self.states)), key=(lambda k: k) if self.ordered else self.states.__getitem__)
+        texts = list(map(str, self.states))
+        return max(range(len(texts)), key=lambda k: (bool(YES.match(texts[k])), texts[k].casefold(), texts[k]))
 
     @property
     def width(self) -> int:

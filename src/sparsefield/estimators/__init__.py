@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 from sparsefield.chain.crf import ChainCRF, restore_chain
 from sparsefield.errors import ModelFileError
 from sparsefield.estimators.crf_classifier import CRFClassifier
-from sparsefield.estimators.field_estimator import FieldEstimator, option_objects
+from sparsefield.estimators.field_estimator import PARTS, FieldEstimator, option_objects
 from sparsefield.estimators.markov_field import MarkovField
 from sparsefield.estimators.relational_field import RelationalField
 from sparsefield.estimators.training import check_parameters
@@ -39,8 +40,17 @@ def restore_estimator(path: str | os.PathLike[str], field: Field, extra: dict[st
     if kind is None:
         raise ModelFileError(f"{path}: holds a {extra.get('estimator')!r}, which this sparsefield does not know.")
     try:
-        objects = option_objects()
-        estimator = kind(**{name: from_plain(value, objects) for name, value in extra["params"].items()})
+        objects, params = option_objects(), dict(extra["params"])
+        for part in ("objective", "induction"):  # of which predictions need neither
+            name = params[part]["object"] if isinstance(params.get(part), dict) else params.get(part)
+            if isinstance(name, str) and name not in {*PARTS[part].names, *(kind.__name__ for kind in objects)}:
+                warnings.warn(
+                    f"{path}: the field was learned with the {part} {name!r}, which is not installed here: it predicts "
+                    f"as before, but another fit would have the default. Install the package that has {name!r}.",
+                    stacklevel=3,
+                )
+                del params[part]
+        estimator = kind(**{name: from_plain(value, objects) for name, value in params.items()})
         check_parameters(estimator)
         estimator._restore(field, extra)
         return estimator

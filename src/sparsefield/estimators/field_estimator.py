@@ -156,15 +156,17 @@ class FieldEstimator(FieldParameters, BaseEstimator):
     def edges_(self) -> Frame:
         """Frame of pairs of variables that share features, those that hold first, and stronger ones before others.
 
-        Columns are variable_a, variable_b, weight, sign, strength, p_value, q_value. Over linked tables, also the
-        template and the tables of both ends: template, table_a, ..., table_b, ...
+        Columns are variable_a, variable_b, weight, sign, strength, beyond, p_value, q_value. Over linked tables, also
+        the template and the tables of both ends: template, table_a, ..., table_b, ...
 
-        The strength is the Euclidean norm of the weights of these features. The weight is that of the linear feature of
-        two ordinal, numeric or two-state columns, and the strength of others; the sign is 1 or -1 where both columns
-        rise together or not, and 0 where states have no order. Selected by predictions (``selection="heldout"``), many
-        weights help only a little. The p-value is that of a test that the edge is not needed beside all others, from
-        one Newton step without L1 and a sandwich variance, and the q-value the least false discovery rate (Benjamini
-        and Hochberg) at which the edge holds among all that the table could have: read those up to 0.05 as the network.
+        The weight is that of the linear feature of two ordinal, numeric or two-state columns, and its sign is 1 or -1;
+        the larger state of two is the one that says yes, or the last by the alphabet. ``beyond`` is the Euclidean norm
+        of their other weights, of levels and bins. Between other columns, states have no order: the weight is the norm
+        of all weights, and the sign 0. The strength is the size of the weight, or ``beyond`` where that is 0. Selected
+        by predictions (``selection="heldout"``), many weights help only a little. The p-value is that of a test that
+        the edge is not needed beside all others, from one Newton step without L1 and a sandwich variance, and the
+        q-value the least false discovery rate (Benjamini and Hochberg) at which the edge holds among all that the table
+        could have: read those up to 0.05 as the network.
         Both are NaN where there are no tests: for linked and sparse tables, latent variables, other objectives than
         "pl", beliefs in place of missing cells, and tables that are too wide.
         """

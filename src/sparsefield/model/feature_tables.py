@@ -195,35 +195,38 @@ def edge_table(field: Field, kind: str = "polars") -> Frame:
     Edges that hold at a false discovery rate of `FALSE_DISCOVERY_RATE` come first, and stronger ones before others. A
     field over linked tables also has columns for the template and the two tables.
     """
-    squares: dict[tuple[str, ...], float] = {}
-    slopes: dict[tuple[str, ...], float] = {}
+    parts: dict[tuple[str, ...], np.ndarray] = {}
     slope_of = cache(partial(_slope, field))
     for feature in list_features(field):
         for a, b in combinations(feature.terms, 2):
-            key = (feature.template, *a[:2], *b[:2])
-            squares[key] = squares.get(key, 0.0) + feature.weight**2
             slope = slope_of(*a) * slope_of(*b) * (len(feature.terms) == 2)
-            slopes[key] = slopes.get(key, 0.0) + slope * feature.weight
+            key, square = (feature.template, *a[:2], *b[:2]), feature.weight**2
+            sums = parts.setdefault(key, np.zeros(3))
+            sums += square, slope * feature.weight, square * (slope == 0.0)
     evidence, q_values = field.record.evidence, {}
     if evidence is not None:
         names, tests = field.schema.names, zip(evidence.p_values, evidence.q_values, strict=True)
         q_values = {frozenset(names[k] for k in ends): test for ends, test in zip(evidence.edges, tests, strict=True)}
     unknown = (np.nan, np.nan)
-    tests = {key: q_values.get(frozenset((key[2], key[4])), unknown) for key in squares}
-    ranked = sorted(squares, key=lambda key: (not tests[key][1] <= FALSE_DISCOVERY_RATE, -squares[key]))
+    tests = {key: q_values.get(frozenset((key[2], key[4])), unknown) for key in parts}
+    squares, linear, others = np.array([*parts.values()]).reshape(-1, 3).T
+    weights = np.where(np.isnan(linear), np.sqrt(squares), linear)
+    strengths = np.where(weights != 0.0, np.abs(weights), np.sqrt(squares))
+    p_values, q_values = np.array([tests[key] for key in parts], dtype=float).reshape(-1, 2).T
+    order = np.lexsort((-strengths, ~(q_values <= FALSE_DISCOVERY_RATE)))
+    ranked = [list(parts)[k] for k in order.tolist()]
     names = ("template", "table_a", "variable_a", "table_b", "variable_b")
     labeled = make_label_columns({name: [key[k] for key in ranked] for k, name in enumerate(names)}, kind)
     shown = names if _is_relational(field) else ("variable_a", "variable_b")
-    strengths = np.sqrt([squares[key] for key in ranked])
-    weights = np.array([slopes[key] for key in ranked], dtype=float)
-    p_values, q_values = np.array([tests[key] for key in ranked], dtype=float).reshape(-1, 2).T
     columns = {
-        "weight": np.where(np.isnan(weights), strengths, weights),
-        "sign": np.sign(np.nan_to_num(weights)).astype(np.int64),
+        "weight": weights,
+        "sign": np.sign(np.nan_to_num(linear)).astype(np.int64),
         "strength": strengths,
+        "beyond": np.where(np.isnan(linear), 0.0, np.sqrt(others)),
         "p_value": p_values,
         "q_value": q_values,
     }
+    columns = {name: values[order] for name, values in columns.items()}
     return make_frame({**{name: labeled[name] for name in shown}, **columns}, kind)
 
 
@@ -238,10 +241,7 @@ def _slope(field: Field, table: str, name: str, state: Label | None) -> float:
     variable = schema.variable(schema.index_of_name[name])
     if len(variable.states) != 2:
         return 0.0 if variable.ordered else np.nan
-    low, high = variable.states
-    if not variable.ordered and not all(isinstance(label, (int, float)) for label in (low, high)):
-        return 1.0
-    return -1.0 if state == low else 1.0
+    return 1.0 if state == variable.states[variable.upper] else -1.0
 
 
 def _is_relational(field: Field) -> bool:

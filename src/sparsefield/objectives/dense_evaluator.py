@@ -12,6 +12,7 @@ import numpy as np
 from sparsefield import config
 from sparsefield.compute import BlockCollection, Engine
 from sparsefield.data import Arcs, Block, Dataset, Layout
+from sparsefield.errors import DataError
 from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.kernels.regression_hessians import NewtonSystem
@@ -71,6 +72,8 @@ class CellObjective(Objective):
     by_regressions: ClassVar[bool] = False
     """Whether the loss is pseudo-likelihood, which is evaluated by regressions: faster than by `sweep`, and with
     Hessians."""
+    two_states_only: ClassVar[bool] = False
+    """Whether `sweep` is for columns of two states; others are refused."""
 
     @abstractmethod
     def sweep(self, block: Block, graph: Adjacency, theta: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
@@ -83,6 +86,11 @@ class CellObjective(Objective):
     def make_problem(self, dataset: Dataset, engine: Engine, missing: EM | InferenceMethod | None = None) -> Problem:
         if dataset.is_sparse:
             raise ValueError(f"a sparse table is for the objective 'pl', not {self.name!r}")
+        schemas = dataset.layout.schemas if self.two_states_only else ()
+        if wide := [v.name for schema in schemas for v in schema.described if v.role != "observed" and v.width > 1]:
+            raise DataError(
+                f"objective={self.name!r} is for columns of two states, and {wide[0]!r} has more: leave objective out."
+            )
         return DenseEvaluator(dataset, self, engine, missing)
 
 

@@ -128,14 +128,14 @@ def test_info_prints_the_content_of_a_model_as_json(run, pairs: Path, tmp_path: 
     assert findings(field, pl.read_csv(pairs))[0] in run("info", tmp_path / "m").out
 
 
-def test_a_fit_says_how_many_edges_hold_and_how_many_only_help_predictions(run, pairs: Path, tmp_path: Path) -> None:
+def test_a_fit_says_how_many_edges_hold_and_how_many_only_have_weights(run, pairs: Path, tmp_path: Path) -> None:
     words = ("-o", tmp_path / "m", "--no-check")
     done = run("fit", pairs, *words)
     edges = load(tmp_path / "m").edges_
     hold = len(edges.filter(pl.col("q_value") <= 0.05))
     assert 0 < hold < len(edges)
-    helping = f"{len(edges)} of 120 pairs of columns help predictions ("
-    assert done.out.startswith(f"{hold} edges hold at a false discovery rate of 5%; {helping}")
+    more = f"{len(edges) - hold} more of 120 pairs of columns have weights ("
+    assert done.out.startswith(f"{hold} edges hold at a false discovery rate of 5%; {more}")
     done = run("fit", pairs, *words, "--selection", "ebic", "--refit", "yes")
     assert done.code == 0, done.err
     assert len(load(tmp_path / "m").edges_) < len(edges)

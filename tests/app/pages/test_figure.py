@@ -24,7 +24,7 @@ def texts_of(ax) -> set[str]:
 def test_a_figure_has_its_width_names_and_legend(field: MarkovField) -> None:
     ax = plot_network(field, width_mm=90)
     assert ax.figure.get_size_inches()[0] * 25.4 == pytest.approx(90)
-    assert {"smokes", "coughs", "positive"} <= texts_of(ax)
+    assert {"smokes (yes)", "coughs (yes)", "positive"} <= texts_of(ax)
 
 
 def test_axes_of_another_figure_are_drawn_on(field: MarkovField) -> None:

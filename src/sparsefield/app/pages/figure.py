@@ -196,7 +196,7 @@ class _Circles:
     """Sizes of circles and names for the room that a figure has: names are within circles where most of them fit."""
 
     def __init__(self, part: Subgraph, room: float, width: float) -> None:
-        names, strengths = part.names, part.total_strengths
+        names, strengths = part.titles, part.total_strengths
         self.font_size = min(max(8.5 + (width - 340.0) * 3.0 / 560.0, 8.0), 12.0)
         """Size of names below circles: 6 points in a column of print, more in a larger figure."""
         radius = min(max(0.23 * room, 7.0), 18.0)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparsefield.analysis.network import Network, edges_that_hold
+from sparsefield.analysis.network import Network, counted_edges, edges_that_hold
 from sparsefield.data import Variable
 from sparsefield.data.column_types import family_of
 from sparsefield.data.layout import COUNT_COLUMN, PATH_VIEW
@@ -33,6 +33,9 @@ MAX_EXAMPLES, MAX_TIMES = 5, 2
 MAX_EDGES, LEAST_STRENGTH, MAX_FEATURES = 300, 0.1, 4
 """Strongest edges among which examples are sought, the least strength of one relative to the strongest, and features of
 an edge that are tried."""
+
+LEAST_WEIGHT = 0.005
+"""Least size of the weights that are listed beside the first one of an edge: two decimals are shown."""
 
 LEAST_ERRORS, LEAST_ROWS = 2.0, 10
 """Least difference in the rows that is told, in standard errors, and rows that a share or mean is taken of."""
@@ -59,7 +62,7 @@ def findings(field: FieldEstimator, X: Any = None, y: Any = None, *, most: int =
     >>> X = np.column_stack([rain, wet])
     >>> for sentence in findings(MarkovField(l1=1.0).fit(X), X):
     ...     print(sentence)
-    1 edge holds at a false discovery rate of 5%; 1 of 1 pair of columns helps predictions (1 feature).
+    1 edge holds at a false discovery rate of 5%; 0 more of 1 pair of columns have weights (1 feature).
     Where x0=1, 80% of rows have x1=1, against 50% overall.
     """
     from sklearn.utils.validation import check_is_fitted
@@ -78,7 +81,7 @@ def tell_findings(field: Field, dataset: Dataset | None = None, most: int = MAX_
 
 
 def describe_edges(field: Field) -> str:
-    """Return how many pairs of columns hold and help predictions as a sentence; without any, that there are none."""
+    """Return how many pairs of columns hold and have weights as a sentence; without any, that there are none."""
     network, record = Network(field), field.record
     pairs = len(np.unique(np.sort(network.ends, axis=1), axis=0))
     if not pairs and not record.is_learned:
@@ -95,13 +98,14 @@ def describe_edges(field: Field) -> str:
         where = f"{verb} together, within rows or across links, given all other columns"
         return f"{count(pairs, 'pair')} of columns {where} ({features})."
     latent = ", latent variables included," if field.layout.has_latent else ""
-    told = f"{pairs:,} of {count(count_pairs(field), 'pair')} of columns{latent}"
+    of_all = f"of {count(count_pairs(field), 'pair')} of columns{latent}"
     if record.evidence is None:
-        return f"{told} {verb} together given all other columns ({features})."
+        return f"{pairs:,} {of_all} {verb} together given all other columns ({features})."
     hold = record.evidence.n_holding
     return (
         f"{count(hold, 'edge')} {'holds' if hold == 1 else 'hold'} at a false discovery rate of "
-        f"{FALSE_DISCOVERY_RATE:.0%}; {told} {'helps' if pairs == 1 else 'help'} predictions ({features})."
+        f"{FALSE_DISCOVERY_RATE:.0%}; {pairs - hold:,} more {of_all} {'has' if pairs - hold == 1 else 'have'} weights "
+        f"({features})."
     )
 
 
@@ -144,13 +148,12 @@ def describe_gains(
 
 
 def features_by_edge(network: Network, most: int | None = None) -> list[list[Feature]]:
-    """Return the features of each of the ``most`` strongest edges, of those that hold first; the linear one first.
+    """Return the features of each of the ``most`` strongest edges, of those that hold first; see `list_edge`.
 
     A feature of three columns and more belongs to the first of its edges.
     """
-    holding, order = edges_that_hold(network), np.arange(len(network.strengths))
-    if holding is not None:
-        order = np.concatenate([holding, np.setdiff1d(order, holding)])
+    holding = counted_edges(network)
+    order = np.concatenate([holding, np.setdiff1d(np.arange(len(network.strengths)), holding)])
     found, seen = [], set[int]()
     for edge in order.tolist():
         if len(found) == most:
@@ -158,8 +161,14 @@ def features_by_edge(network: Network, most: int | None = None) -> list[list[Fea
         numbers = [k for k in network.feature_numbers(edge) if k not in seen]
         seen.update(numbers)
         if numbers:
-            found.append(sorted(name_features(network.field, numbers), key=lambda feature: not is_linear(feature)))
+            found.append(list_edge(network.field, numbers))
     return found
+
+
+def list_edge(field: Field, numbers: list[int]) -> list[Feature]:
+    """Return the features of an edge, the linear one first, without those whose weights are rounded to 0."""
+    named = sorted(name_features(field, numbers), key=lambda feature: not is_linear(feature))
+    return named[:1] + [feature for feature in named[1:] if abs(feature.weight) >= LEAST_WEIGHT]
 
 
 def is_linear(feature: Feature) -> bool:

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.sparse.csgraph import shortest_path
 
 from sparsefield.analysis.centrality import communities_of_nodes, name_community
-from sparsefield.analysis.network import Network
+from sparsefield.analysis.network import Network, counted_edges, sum_by_node
 
 INK, GREY, PALE, WHITE = "#1f2430", "#5b6472", "#e4e7ec", "#ffffff"
 BLUE, ORANGE, NEUTRAL = "#0072b2", "#d55e00", "#868e99"
@@ -80,8 +80,8 @@ class Groups:
     @cached_property
     def members(self) -> list[list[int]]:
         """Nodes of each group, those with the strongest edges in total first."""
-        ends, strengths = self.network.ends, self.network.strengths
-        total = np.bincount(ends.ravel(), np.repeat(strengths, 2), len(self.network.labels))
+        edges = counted_edges(self.network)
+        total = sum_by_node(self.network.ends[edges], self.network.strengths[edges], len(self.network.labels))
         members: list[list[int]] = [[] for _ in self.names]
         for node in sorted(self.number, key=lambda node: (-total[node], node)):
             if self.number[node] < len(members):

@@ -10,12 +10,12 @@ import numpy as np
 
 from sparsefield.analysis.network import Network, Subgraph, edges_that_hold
 from sparsefield.app.pages.cells import DataShares, state_labels
-from sparsefield.app.pages.findings import is_linear
+from sparsefield.app.pages.findings import list_edge
 from sparsefield.app.pages.fit_summary import describe_variable
 from sparsefield.app.pages.layout import GROUP_COLORS, MIN_GROUPED, Groups, layout_nodes
 from sparsefield.app.pages.names import shorten_all
 from sparsefield.data.schema import Variable
-from sparsefield.model.feature_tables import Feature, name_features
+from sparsefield.model.feature_tables import Feature
 
 MAX_EDGES = 5_000
 """Edges of a page; of a larger network only the strongest are on it."""
@@ -62,7 +62,8 @@ def describe_network(
     few = len(part.nodes) <= MAX_DISTRIBUTIONS
     return {
         "names": part.names,
-        "short": shorten_all(part.names, MAX_NAME),
+        "titles": part.titles,
+        "short": shorten_all(part.titles, MAX_NAME),
         "x": [None if np.isnan(x) else x for x in places[:, 0].tolist()],
         "y": [None if np.isnan(y) else y for y in places[:, 1].tolist()],
         "about": [_describe(variable, learned) for variable in variables],
@@ -81,8 +82,8 @@ def describe_network(
         "holding": None if holding is None else int(np.isin(part.edges, holding).sum()),
         "t": [templates.index(template) if template else -1 for template in over],
         "templates": templates,
-        "f": [_features(network, own) for own in features],
-        "more": [max(0, len(own) - MAX_FEATURES) for own in features],
+        "f": (listed := [_features(network, own) for own in features]),
+        "more": [len(own) - len(shown) for own, shown in zip(features, listed, strict=True)],
         "pairs": [_pair(network, k, shares) for k in edges[:MAX_PAIRS]],
         "bubbles": _bubbles(network, groups) if len(part.nodes) > BUBBLES_ABOVE else None,
         "alone": network.n_variables - sum(node < network.n_variables for node in part.nodes),
@@ -131,8 +132,7 @@ def _layout(part: Subgraph, layout_edges: set[int], groups: Groups) -> np.ndarra
 
 def _features(network: Network, numbers: list[int]) -> list[list[Any]]:
     """Return the strongest features of an edge, the linear one first."""
-    named = name_features(network.field, numbers[: 4 * MAX_FEATURES])
-    return [_feature(f) for f in sorted(named, key=lambda feature: not is_linear(feature))[:MAX_FEATURES]]
+    return [_feature(f) for f in list_edge(network.field, numbers[: 4 * MAX_FEATURES])[:MAX_FEATURES]]
 
 
 def _feature(feature: Feature) -> list[Any]:

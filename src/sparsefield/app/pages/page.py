@@ -144,7 +144,9 @@ def make_page(
 def _environment() -> Environment:
     loader = PackageLoader("sparsefield.app.pages", "templates")
     environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters["signed"] = lambda value, digits=2: f"{value:+.{digits}f}".replace("-", "\u2212")
+    environment.filters["signed"] = lambda value, digits=2: f"{value:+.{digits if abs(value) >= 0.01 else 4}f}".replace(
+        "-", "\u2212"
+    )
     environment.filters["fixed"] = lambda value, digits=3: f"{value:.{digits}f}".replace("-", "\u2212")
     environment.filters["percent"] = lambda value, digits=1: f"{value:.{digits}%}"
     environment.filters["thousands"] = lambda value: f"{value:,}"
@@ -267,7 +269,12 @@ def _quality(field: Field, scored: ScoredRows) -> dict[str, Any]:
         )
     else:
         source += f"; the field was learned from {field.record.n_rows:,}. If these are others, scores are of new rows."
-    known = source_of(field.record.source)
+    known, gains = source_of(field.record.source), describe_gains(scored.scores, "Values")
+    if known is not None and known.held_out is not None and _are_training_rows(field, scored):
+        better = f"{known.held_out.better:,} of {count(known.held_out.columns, 'column')}"
+        gains = (
+            f"Held-out values are predicted better than by column frequencies in {better}. In training rows: {gains}"
+        )
     if known is not None and known.weight is not None:
         source += f" The fit had the row weights of “{known.weight}”; here rows count once."
     points = [
@@ -278,7 +285,7 @@ def _quality(field: Field, scored: ScoredRows) -> dict[str, Any]:
     return {
         "source": source,
         "training": _are_training_rows(field, scored),
-        "gains": describe_gains(scored.scores, "Values"),
+        "gains": gains,
         "whole": whole,
         "points": points,
         "error": 100 * calibration_error(curve),

@@ -26,7 +26,7 @@ const net = (() => {
   for (let e = 0; e < total; e++) {
     for (const k of new Set([data.a[e], data.b[e]])) {
       edgesOf[k].push(e);
-      weightOf[k] += data.s[e];
+      if (e < (data.holding || total)) weightOf[k] += data.s[e]; // edges that hold come first
     }
   }
   for (const own of edgesOf) own.sort((p, q) => data.s[q] - data.s[p] || p - q);
@@ -83,14 +83,14 @@ const net = (() => {
         text: data.bubbles.names[k].join(", "),
       }));
     }
-    const fits = (k) => (1.8 * within) / (letter * data.names[k].length) >= 8;
+    const fits = (k) => (1.8 * within) / (letter * data.titles[k].length) >= 8;
     const inside = nodes.filter(fits).length >= nodes.length / 2;
     return nodes.map((k) => {
       const share = Math.sqrt(weightOf[k] / heaviest),
         short = data.short[k];
       const r = inside ? within : clamp(0.13 * room, 4, 10) * (0.55 + 0.45 * share);
       return inside && fits(k)
-        ? { r, size: Math.min(size + 1, (1.8 * within) / (letter * short.length)), inside: true, text: data.names[k] }
+        ? { r, size: Math.min(size + 1, (1.8 * within) / (letter * short.length)), inside: true, text: data.titles[k] }
         : { r, size, inside: false, text: short };
     });
   }
@@ -359,7 +359,7 @@ const net = (() => {
         pen.text(x, y, look.text, look.size * zoom, { color: textOn(dimmed ? color.faint : fillOf(k)) });
         continue;
       }
-      const words = k === center ? data.names[k] : look.text,
+      const words = k === center ? data.titles[k] : look.text,
         size = look.size * clamp(zoom, 0.9, 1.2);
       const half = 0.27 * size * words.length,
         top = y + look.r * zoom * (data.ring[k] === null ? 1 : 1.25) + 2;

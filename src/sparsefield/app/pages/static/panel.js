@@ -30,14 +30,14 @@
     make("button", { type: "button", class: kind, onclick: click, "aria-label": label }, words);
   const goTo = (k) =>
     button(
-      data.names[k],
+      data.titles[k],
       () => {
         show("column");
         net.choose(k);
       },
       "plain go",
     );
-  const signed = (weight) => (weight > 0 ? "+" : "\u2212") + Math.abs(weight).toFixed(2);
+  const signed = (weight) => (weight > 0 ? "+" : "\u2212") + Math.abs(weight).toFixed(Math.abs(weight) < 0.01 ? 4 : 2);
   const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.0995 ? 1 : 0)}%`;
   const pixels = (part, side, value) => {
     part.style[side] = value;
@@ -70,7 +70,7 @@
     make(
       "div",
       { class: "row" },
-      button(`${data.names[data.a[e]]} \u2013 ${data.names[data.b[e]]}`, () => net.chooseEdge(e), "plain go"),
+      button(`${data.titles[data.a[e]]} \u2013 ${data.titles[data.b[e]]}`, () => net.chooseEdge(e), "plain go"),
       strengthBar(e),
     );
 
@@ -214,7 +214,7 @@
     const members = net.byWeight.filter((k) => title === null || data.group[k] === net.state.group);
     return [
       title ? make("h3", {}, title) : null,
-      ...(title || !data.s.length ? [] : [make("h4", {}, "Strongest edges"), ...data.s.slice(0, 12).map(edgeLine)]),
+      ...(title || !data.s.length ? [] : [make("h4", {}, "Strongest edges"), ...data.s.slice(0, Math.min(12, data.holding || 12)).map(edgeLine)]),
       make("h4", {}, title ? "Its columns, strongest first" : "Columns with the strongest edges"),
       make("div", { class: "chips" }, ...members.slice(0, title ? 100 : 10).map(goTo)),
       make(
