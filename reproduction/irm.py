@@ -171,7 +171,8 @@ def make_grids(problem: Problem) -> Grids:
 def make_parts(problem: Problem) -> Parts:
     """Return memory for the cells of any entity."""
     found = np.full((1 << ENDS, problem.block_offsets[-1]), -1)
-    most = max(int(np.diff(problem.cell_offsets[t, : n + 1]).max()) for t, n in enumerate(problem.n_entities[:-1]))
+    sizes = [np.diff(problem.cell_offsets[t, : n + 1]) for t, n in enumerate(problem.n_entities[:-1])]
+    most = max(int(part.max(initial=1)) for part in sizes)  # entities may have no attributes
     where, block, step, relation = np.zeros((4, most), dtype=np.int64)
     return Parts(found, where, block, step, relation, np.zeros((most, 2), dtype=np.int64))
 

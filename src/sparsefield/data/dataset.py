@@ -75,6 +75,19 @@ class Dataset:
         update_neighbor_sums(dataset, [table.blocks for table in tables])
         return dataset
 
+    def with_path_factors(self) -> Dataset:
+        """Return the dataset with the factors of l1 of paths.
+
+        Numbers of paths vary more than a state that occurs in half of the rows: they are penalized as if they did not.
+        """
+        factors = []
+        for view in self.layout.path_views:
+            columns = np.concatenate(
+                [b.beliefs[view.start : view.stop] for b in self.tables[view.table].blocks], axis=1
+            )
+            factors.append(max(1.0, 2.0 * float(np.sqrt(columns.var(axis=1).mean()))))
+        return replace(self, layout=replace(self.layout, path_factors=tuple(factors)))
+
     def with_tables(self, tables: Sequence[Table]) -> Dataset:
         """Return the same rows with other cells or weights."""
         dataset = replace(self, tables=tuple(tables))

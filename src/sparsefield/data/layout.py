@@ -176,6 +176,8 @@ class Layout:
     """
     target_factor: float = field(default=1.0, compare=False)
     """Factor of l1 for pairs of two target columns; an option of a fit, which no field needs later."""
+    path_factors: tuple[float, ...] = field(default=(), compare=False)
+    """Factor of l1 for features over paths, per path view; of a fit, too. Empty means 1."""
 
     def __post_init__(self) -> None:
         # Written out, so that a layout that is loaded equals the one that was saved.
@@ -295,6 +297,9 @@ class Layout:
             factors[there] = np.maximum(factors[there], PENALTY_FACTORS[classes[:, i], classes[:, j]])
         if self.target_factor != 1.0:
             factors[(self.target_of_column[features[:, :2]] >= 0).all(axis=1)] *= self.target_factor
+        for view, factor in zip(self.path_views, self.path_factors, strict=False):
+            start = self.column_starts[view.table]
+            factors[(features[:, 1] >= start + view.start) & (features[:, 1] < start + view.stop)] *= factor
         return factors
 
     def l2_factors(self, features: Array) -> Array:

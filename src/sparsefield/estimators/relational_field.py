@@ -138,9 +138,10 @@ class RelationalField(FieldEstimator):
                 _neighbor_counts_differ(data, names, *parts) for parts in zip(templates, ends, pairs, strict=True)
             )
             layout = Layout(names, schemas, templates, ends, has_neighbor_count)
-            if layout.path_views:
-                self._check_paths()
-            return _compile(columns, layout, pairs)
+            if not layout.path_views:
+                return _compile(columns, layout, pairs)
+            self._check_paths()
+            return _compile(columns, layout, pairs).with_path_factors()
 
         dataset, start = compile(resolve_templates(data, self.templates)), None
         if (data.templates if self.templates is None else self.templates) == AUTO:

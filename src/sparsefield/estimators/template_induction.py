@@ -33,6 +33,9 @@ MAX_NEIGHBORS, MAX_ENTITIES = 2_000_000, 500
 MOST_FEATURES = 200
 """The features of a template whose gains are added up: more of them express the same dependence again."""
 
+MOST_STEPS = 100
+"""Optimizer steps of a trial."""
+
 STANDARD_ERRORS = 1.0
 """A template is admitted if hidden cells are predicted better by so many standard errors of the difference."""
 
@@ -97,7 +100,7 @@ def induce_templates(
     def attempt(templates: Sequence[Template], last: Trial | None) -> Trial:
         train, score = make_folds(compile(templates), engine, ways).folds[0]()
         start = None if last is None else renumbered(last.field, train.layout)
-        settings = replace(options, certify=False)
+        settings = replace(options, certify=True, rough=True, max_iter=min(options.max_iter, MOST_STEPS))
         path = make_path(estimator, train, settings, engine, start=start, callbacks=FitCallbacks())
         field = path.run().field
         return Trial(train, field, score(path)[0])
@@ -126,7 +129,8 @@ def induce_templates(
 def estimated_gain(dataset: Dataset, field: Field, template: Template, l1: float, engine: Engine) -> float:
     """Return by how much the best features over a template would lower the loss, minus the price of their choice.
 
-    A feature with gradient g and curvature h gains up to (|g| - l1)^2 / 2h; the choice among n candidates costs ln n.
+    A feature with gradient g and curvature h gains up to (|g| - l1)^2 / 2h; its choice among the n candidates of the
+    template costs ln n.
     """
     layout, start = dataset.layout, renumbered(field, dataset.layout)
     problem = PseudoLikelihood().make_problem(dataset, engine, MeanField(tolerance=1e-3))
@@ -149,7 +153,8 @@ def estimated_gain(dataset: Dataset, field: Field, template: Template, l1: float
     centered = CenteredParametrization(*problem.moments(), np.ones(n, dtype=bool))
     curvature = centered.curvature(arcs, problem.bias_hessian(), len(own))[n:]
     excess = np.abs(found.gradient[own]) - l1 * layout.feature_factors(found.features[own])
-    gains = np.square(np.maximum(excess, 0.0)) / (2.0 * np.maximum(curvature, 1e-9)) - np.log(layout.n_candidate_pairs)
+    price = np.log(layout.n_candidate_pairs - field.layout.n_candidate_pairs)
+    gains = np.square(np.maximum(excess, 0.0)) / (2.0 * np.maximum(curvature, 1e-9)) - price
     return float(np.sort(np.maximum(gains, 0.0))[-MOST_FEATURES:].sum())
 
 

@@ -266,7 +266,7 @@ def score_paths(parts: BlockCollection, layout: Layout, query: PairQuery) -> Pro
     That of a triangle is the sum of three products of matrices: errors of t, r and s and numbers of paths.
     """
     found = []
-    for view in layout.path_views:
+    for number, view in enumerate(layout.path_views):
         if view.side:
             continue
         k, sides = len(view.columns), [v for v in layout.path_views if v.template == view.template]
@@ -276,14 +276,15 @@ def score_paths(parts: BlockCollection, layout: Layout, query: PairQuery) -> Pro
             gradient[np.arange(k), np.arange(k), np.arange(k)] /= 3.0
         else:  # of r by t and s, and of s by r and t
             gradient = first + others[0].transpose(1, 0, 2) + others[1].transpose(2, 1, 0)
-        large = np.flatnonzero(np.abs(gradient) > query.l1)
+        factor = layout.path_factors[number] if layout.path_factors else 1.0
+        large = np.flatnonzero(np.abs(gradient) > query.l1 * factor)
         t, r, s = np.unravel_index(large, gradient.shape)
         start = int(layout.column_starts[view.table])
         pairs = np.column_stack([start + view.columns[t], start + view.start + r * k + s])
         keys = layout.keys(pairs)
         new = ~contains(query.known, keys) & contains(np.sort(layout.keys(layout.path_pairs(view))), keys)
         gradients = gradient.ravel()[large[new]]
-        found.append(Proposals(pairs[new], gradients, np.abs(gradients)))
+        found.append(Proposals(pairs[new], gradients, np.abs(gradients) / factor))
     return concatenate_proposals(found)
 
 
