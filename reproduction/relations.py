@@ -94,10 +94,11 @@ def download(name: str) -> Path:
 def read_array(path: Path) -> np.ndarray:
     """Return the cells (entities, entities, relations) of a MATLAB file: its one array of 0 and 1 of three axes."""
     from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
 
     try:
         found = loadmat(path)
-    except (NotImplementedError, ValueError, OSError) as error:
+    except (MatReadError, NotImplementedError, ValueError, OSError) as error:
         raise DataError(f"'{path}' is no MATLAB file that SciPy reads: {error}") from error
     arrays = {key: np.nan_to_num(v) for key, v in found.items() if isinstance(v, np.ndarray) and v.ndim == 3}
     square = {key: v for key, v in arrays.items() if v.dtype.kind in "buif" and v.shape[0] == v.shape[1]}
