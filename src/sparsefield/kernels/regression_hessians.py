@@ -3,6 +3,8 @@
 Under pseudo-likelihood every variable is a multinomial regression of its columns on the sources of its arcs; its loss
 and errors are those of `sparsefield.kernels.mean_field_sweep`. Newton steps, Wald statistics, intervals, bootstraps
 and comparisons of groups all have their Hessians from here.
+
+Assignments of arrays to slices, and expressions of whole arrays, are loops here: they take seconds to compile.
 """
 
 from collections.abc import Iterator, Sequence
@@ -156,26 +158,40 @@ def set_newton_system(block, coding, p, columns, designs, free, max_rows, least,
         hessian, of_biases = regression_hessian(
             coding, v, states, weight, columns, rows, source, designs.products, ends - begin
         )
-        is_free = np.zeros(end - begin, np.bool_)
+        arcs, column, n_arcs, n_free = np.empty(end - begin, np.int64), np.empty(ends.shape[0], np.int64), 0, 0
         for c in range(ends.shape[0] - 1):
-            is_free[ends[c] - begin] = free[parameter[ends[c] - begin]]
-        arcs, biases = np.flatnonzero(~is_free), np.flatnonzero(is_free)
-        own = of_biases[is_free[ends[:-1] - begin]][:, is_free[ends[:-1] - begin]]
-        inverse, number = _pseudo_inverse(own, least), before + v
-        cross = np.empty((biases.shape[0], arcs.shape[0]))
-        for c in range(biases.shape[0]):
-            for a in range(arcs.shape[0]):
-                cross[c, a] = hessian[biases[c], arcs[a]]
-        product = np.dot(inverse, cross)
+            is_free = free[parameter[ends[c] - begin]]
+            if is_free:
+                column[n_free] = c
+                n_free += 1
+            for k in range(ends[c] + is_free - begin, ends[c + 1] - begin):
+                arcs[n_arcs] = k
+                n_arcs += 1
+        own, cross, number = np.empty((n_free, n_free)), np.empty((n_free, n_arcs)), before + v
+        for c in range(n_free):
+            for d in range(n_free):
+                own[c, d] = of_biases[column[c], column[d]]
+            for a in range(n_arcs):
+                cross[c, a] = hessian[ends[column[c]] - begin, arcs[a]]
+        inverse = _pseudo_inverse(own, least)
         matrix = system.blocks[system.starts[number] : system.starts[number + 1]]
-        for a in range(arcs.shape[0]):
-            for b in range(arcs.shape[0]):
-                value = np.float64(hessian[arcs[a], arcs[b]])
-                for c in range(biases.shape[0]):
-                    value -= product[c, a] * cross[c, b]
-                matrix[a * arcs.shape[0] + b] = value
-        system.of_gradient[system.inverse_starts[number] : system.inverse_starts[number + 1]] = inverse.ravel()
-        system.of_weights[system.product_starts[number] : system.product_starts[number + 1]] = product.ravel()
+        for a in range(n_arcs):
+            for b in range(n_arcs):
+                matrix[a * n_arcs + b] = hessian[arcs[a], arcs[b]]
+        product, row = system.of_weights[system.product_starts[number] :], np.empty(n_arcs)
+        for c in range(n_free):
+            row[:] = 0.0
+            for d in range(n_free):
+                system.of_gradient[system.inverse_starts[number] + c * n_free + d] = inverse[c, d]
+                add_scaled(row, inverse[c, d], cross[d])
+            for a in range(n_arcs):
+                product[c * n_arcs + a] = row[a]
+        for a in range(n_arcs):
+            row[:] = 0.0
+            for c in range(n_free):
+                add_scaled(row, product[c * n_arcs + a], cross[c])
+            for b in range(n_arcs):
+                matrix[a * n_arcs + b] -= row[b]
 
 
 @njit(nogil=True, cache=True)
@@ -190,13 +206,18 @@ def _weight_of(block, v):
 @njit(nogil=True, cache=True)
 def _pseudo_inverse(matrix, least):
     """Return the inverse of a Hessian of biases; of those of all states a constant is undetermined, and stays."""
+    if matrix.shape[0] == 1:
+        matrix[0, 0] = 1.0 / (matrix[0, 0] + least)
     if matrix.shape[0] < 2:
-        return 1.0 / (matrix + least)
+        return matrix
     values, directions = np.linalg.eigh(matrix)
+    inverse = np.zeros(matrix.shape)
     for k in range(values.shape[0]):
-        known = values[k] > MIN_CURVATURE * values[-1]
-        directions[:, k] *= 1.0 / np.sqrt(values[k] + least) if known else 0.0
-    return np.dot(directions, directions.T)
+        factor = 1.0 / (values[k] + least) if values[k] > MIN_CURVATURE * values[-1] else 0.0
+        for c in range(values.shape[0]):
+            for d in range(values.shape[0]):
+                inverse[c, d] += factor * directions[c, k] * directions[d, k]
+    return inverse
 
 
 @njit(nogil=True, cache=True)
@@ -207,11 +228,11 @@ def _chosen_rows(coding, v, p, weight, n_columns, max_rows):
     expected_columns(coding, v, states, means, 0, n_rows)
     variance, square = np.zeros(n_rows), np.empty(n_rows)
     for c in range(n_columns):
-        square[:] = means[c]  # of an indicator; of a score:
-        if c < n_scores:
-            square[:] = 0.0
-            for k in range(states.shape[0]):
-                add_scaled(square, coding.scores[start + k, c] ** 2, states[k])
+        square[:] = 0.0
+        if c >= n_scores:  # the square of an indicator is the indicator
+            add_scaled(square, 1.0, means[c])
+        for k in range(states.shape[0] if c < n_scores else 0):
+            add_scaled(square, coding.scores[start + k, c] ** 2, states[k])
         for i in range(n_rows):
             variance[i] += (square[i] - means[c, i] * means[c, i]) * weight[i]
     rows, before = np.empty(n_rows, dtype=np.int64), variance.copy()
@@ -263,28 +284,26 @@ def choose_rows(variance, max_rows, rows):
     return count
 
 
-@njit(nogil=True, cache=True)
-def variable_hessians(block, coding, p, columns, designs):
+def variable_hessians(block: Any, coding: Any, p: np.ndarray, columns: np.ndarray, designs: Designs) -> np.ndarray:
     """Return the Hessians of the regressions of all variables of a table over their designs, one after the other, flat.
 
     ``p`` (states, rows) are the probabilities of states, and ``columns`` (columns, rows) the values of columns.
     """
-    sizes = np.diff(designs.offsets[designs.target_offsets])
-    found, at = np.zeros((sizes * sizes).sum()), 0
-    for v in range(sizes.shape[0]):
+    hessians = [np.empty(0)]
+    for v in range(len(designs.target_offsets) - 1):
         ends = designs.offsets[designs.target_offsets[v] : designs.target_offsets[v + 1] + 1]
-        if sizes[v] == 0:
-            continue
-        weight, states = _weight_of(block, v), p[coding.state_offsets[v] : coding.state_offsets[v + 1]]
-        for start in range(0, weight.shape[0], HESSIAN_ROWS):
-            stop = min(start + HESSIAN_ROWS, weight.shape[0])
+        source, weight = designs.source[ends[0] : ends[-1]], block.weight.copy()
+        weight[block.missing_rows[block.cell_offsets[v] : block.cell_offsets[v + 1]]] = 0.0
+        states, total = p[coding.state_offsets[v] : coding.state_offsets[v + 1]], np.zeros((len(source),) * 2)
+        for start in range(0, len(weight) if len(source) else 0, HESSIAN_ROWS):
+            rows = np.arange(start, min(start + HESSIAN_ROWS, len(weight)))
+            chosen = np.ascontiguousarray(states[:, rows])
             hessian, _ = regression_hessian(
-                coding, v, states[:, start:stop].copy(), weight[start:stop], columns, np.arange(start, stop),
-                designs.source[ends[0] : ends[-1]], designs.products, ends - ends[0],
-            )  # fmt: skip
-            found[at : at + sizes[v] ** 2] += hessian.ravel()
-        at += sizes[v] ** 2
-    return found
+                coding, v, chosen, weight[rows], columns, rows, source, designs.products, ends - ends[0]
+            )
+            total += hessian
+        hessians.append(total.ravel())
+    return np.concatenate(hessians)
 
 
 @njit(nogil=True, cache=True)
@@ -303,7 +322,7 @@ def regression_hessian(coding, v, p, weight, columns, rows, source, products, en
     n_columns, size, n_rows = ends.shape[0] - 1, source.shape[0], rows.shape[0]
     values, scaled = np.empty((size, n_rows), columns.dtype), np.empty((size, n_rows), columns.dtype)
     set_sources(source, products, columns, rows, values)
-    means, covariance = np.zeros((n_columns, n_rows)), np.empty(n_rows)
+    means, covariance, factors = np.zeros((n_columns, n_rows)), np.empty(n_rows), np.empty(n_rows, columns.dtype)
     expected_columns(coding, v, p, means, 0, n_rows)
     hessian, of_biases = np.empty((size, size), columns.dtype), np.empty((n_columns, n_columns))
     for a in range(n_columns):
@@ -313,11 +332,12 @@ def regression_hessian(coding, v, p, weight, columns, rows, source, products, en
                 value = column_value(coding, v, k, a) * column_value(coding, v, k, b)
                 if value != 0.0:
                     add_scaled(covariance, value, p[k])
-            mean, other = means[a], means[b]
+            mean, other, total = means[a], means[b], 0.0
             for i in range(n_rows):
                 covariance[i] = weight[i] * (covariance[i] - mean[i] * other[i])
-            of_biases[a, b] = of_biases[b, a] = covariance.sum()
-            factors = covariance.astype(columns.dtype)
+                factors[i] = covariance[i]
+                total += covariance[i]
+            of_biases[a, b] = of_biases[b, a] = total
             for start in range(ends[a], ends[a + 1], CHUNK):
                 stop = min(start + CHUNK, ends[a + 1])
                 last = stop if a == b else ends[b + 1]
@@ -326,8 +346,9 @@ def regression_hessian(coding, v, p, weight, columns, rows, source, products, en
                     for i in range(n_rows):
                         products_of_source[i] = source_values[i] * factors[i]
                 product = np.dot(scaled[start:stop], values[ends[b] : last].T)
-                hessian[start:stop, ends[b] : last] = product
-                hessian[ends[b] : last, start:stop] = product.T
+                for j in range(stop - start):
+                    for k in range(last - ends[b]):
+                        hessian[start + j, ends[b] + k] = hessian[ends[b] + k, start + j] = product[j, k]
     return hessian, of_biases
 
 

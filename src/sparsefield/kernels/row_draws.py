@@ -11,7 +11,7 @@ import numpy as np
 from numba import njit
 
 from sparsefield.kernels.coded_columns import choose_state, state_logit, state_weights, write_columns
-from sparsefield.kernels.elementary import mix, uniform
+from sparsefield.kernels.elementary import add_scaled, mix, uniform
 from sparsefield.kernels.mean_field_sweep import logits
 
 
@@ -298,9 +298,12 @@ def sum_completions(codes, labels, logits, offsets, couplings, keys, options, ou
     drawn : (targets, rows) bool, set for the cells of components that are drawn in part
     unsure : (targets, rows) bool, set for observed cells whose sum has a large variance
     """
-    following, place = np.empty(codes.shape[0], dtype=np.int64), np.full(offsets[-1], -1)
+    following, place = np.empty(codes.shape[0], dtype=np.int64), np.full(offsets[-1], -1, dtype=np.int64)
     first, cells = np.empty(codes.shape[0], dtype=np.int64), np.empty(codes.shape[0], dtype=np.int64)
-    potentials = np.empty(max(options.most, options.inner) * (offsets[1:] - offsets[:-1]).max())
+    widest = 1
+    for v in range(codes.shape[0]):
+        widest = max(widest, offsets[v + 1] - offsets[v])
+    potentials = np.empty(max(options.most, options.inner) * widest)
     for row in range(codes.shape[1]):
         count = 0
         for v in range(codes.shape[0]):
@@ -372,10 +375,13 @@ def _sum_component(cells, codes, logits, offsets, couplings, stream, options, pl
     exact, limit = joint <= options.most, options.most if joint <= options.most else options.inner
     chances, logs, draws = np.ones(start[n]), np.empty((2, width)), 1 if exact else options.draws
     trace, fields = np.empty((draws, n), dtype=np.int64), np.empty((draws, start[n]))
-    fields[0] = unary
+    fields[0] = 0.0
+    add_scaled(fields[0], 1.0, unary)
     for a in range(n):
-        trace[0, a] = start[a] + unary[start[a] : start[a + 1]].argmax()
-        fields[0] += tie[trace[0, a]]
+        trace[0, a] = start[a]
+        for t in range(start[a], start[a + 1]):
+            trace[0, a] = t if unary[t] > unary[trace[0, a]] else trace[0, a]
+        add_scaled(fields[0], 1.0, tie[trace[0, a]])
     if not exact:
         _draw_states(start, tie, effect, limit, options.burn_in, stream, potentials, trace, fields, chances)
     _average(start, tie, effect, limit, trace, fields, chances, potentials, logs)
@@ -433,7 +439,7 @@ def _draw_states(start, tie, effect, limit, burn_in, stream, potentials, trace, 
     levels, code, value = np.empty((inside + 1, len(inner))), np.empty(inside, dtype=np.int64), np.empty(inside)
     for step in range(burn_in + trace.shape[0]):
         for k in range(inside):
-            field -= tie[state[order[k]]]
+            add_scaled(field, -1.0, tie[state[order[k]]])
         for t in range(len(inner)):
             levels[0, t] = field[inner[t]]
         leaves, norm = _enumerate(first, ties, levels, code, value, potentials)
@@ -447,7 +453,7 @@ def _draw_states(start, tie, effect, limit, burn_in, stream, potentials, trace, 
             count = start[a + 1] - start[a]
             state[a] = start[a] + leaf % count
             leaf //= count
-            field += tie[state[a]]
+            add_scaled(field, 1.0, tie[state[a]])
         for a in range(state.shape[0]):
             count, top, total = start[a + 1] - start[a], -np.inf, 0.0
             for s in range(count):
@@ -460,11 +466,13 @@ def _draw_states(start, tie, effect, limit, burn_in, stream, potentials, trace, 
             for s in range(count):
                 chances[start[a] + s] += p[s] / total
             if drawn != state[a]:
-                for s in range(field.shape[0]):
-                    field[s] += tie[drawn, s] - tie[state[a], s]
+                add_scaled(field, 1.0, tie[drawn])
+                add_scaled(field, -1.0, tie[state[a]])
                 state[a] = drawn
-        if step >= burn_in:
-            trace[step - burn_in], fields[step - burn_in] = state, field
+        for a in range(state.shape[0] if step >= burn_in else 0):
+            trace[step - burn_in, a] = state[a]
+        for t in range(field.shape[0] if step >= burn_in else 0):
+            fields[step - burn_in, t] = field[t]
 
 
 @njit(nogil=True, cache=True)
@@ -479,12 +487,13 @@ def _average(start, tie, effect, limit, trace, fields, chances, potentials, logs
     factors, inner_factors, sums = np.empty((m, width)), np.empty((len(inner), width)), np.zeros((inside, width))
     shift, totals, weight = np.zeros(width), np.zeros(width), np.empty(width)
     for a in range(n):  # relative to a probable completion, products of factors are neither huge nor tiny
-        shift += effect[trace[0, a]]
+        add_scaled(shift, 1.0, effect[trace[0, a]])
         for t in range(start[a], start[a + 1]):
             for p in range(width):
                 factors[t, p] = math.exp(min(effect[t, p] - effect[trace[0, a], p], 600.0 / n))
     for t in range(len(inner)):
-        inner_factors[t] = factors[inner[t]]
+        for p in range(width):
+            inner_factors[t, p] = factors[inner[t], p]
     for draw in range(draws):
         for t in range(len(inner)):
             levels[0, t] = fields[draw, inner[t]]
@@ -493,9 +502,11 @@ def _average(start, tie, effect, limit, trace, fields, chances, potentials, logs
         _, norm = _enumerate(first, ties, levels, code, value, potentials)
         weight[:] = 1.0 / (norm * draws)
         for k in range(inside, n):
-            weight *= factors[trace[draw, order[k]]]
+            for p in range(width):
+                weight[p] *= factors[trace[draw, order[k]], p]
         _sum_factors(first, potentials, inner_factors, code, sums)
-        totals += weight * sums[0]
+        for p in range(width):
+            totals[p] += weight[p] * sums[0, p]
     for p in range(width):
         logs[0, p], logs[1, p] = math.log(max(totals[p], _LEAST_PROBABILITY)) + shift[p], 0.0
         for k in range(inside, n):
