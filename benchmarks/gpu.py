@@ -1,11 +1,15 @@
-"""This module times fits on a GPU beside those on the CPU, and compares contacts with those of CCMpred's recipe."""
+"""This module times fits on a GPU beside those on the CPU, and compares contacts with CCMpred's recipe and adabmDCA."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -39,16 +43,17 @@ CASES: dict[str, tuple[Callable[..., Any], float | str | None]] = {
     "planted 10,000": (lambda seed: draw_planted(10_000, 20_000, seed=seed).matrix, None),
     "planted 20,000": (lambda seed: draw_planted(20_000, 100_000, seed=seed).matrix, None),
     "potts 75": (lambda seed: make_potts(75, 3068, sweeps=20, seed=seed), 8.0),
-    "potts 150, 1,000 rows": (lambda seed: make_potts(150, 1000, sweeps=20, seed=seed), 1.0),
+    "potts 150, 300 rows": (lambda seed: make_potts(150, 300, sweeps=20, seed=seed), 0.3),
+    "potts 150, 1,000 rows": (lambda seed: make_potts(150, 1000, sweeps=20, seed=seed), 0.3),
     "potts 150": (lambda seed: make_potts(150, 10_000, sweeps=20, seed=seed), 8.0),
 }
-"""Data by name, and l1; None is the default of `python -m benchmarks scale`."""
+"""Data by name, and l1; None is the default of `python -m benchmarks scale`. Potts models have CCMpred's L2 penalty."""
 
 SHORT_CASES: dict[str, tuple[Callable[..., Any], float | str | None]] = {
     "texts": (partial(draw_texts, 30, 100), 4.0),
     "potts": (lambda seed: make_potts(12, 300, sweeps=5, seed=seed), 4.0),
 }
-LONG_ON_CPU = ("planted 20,000", "potts 150", "texts, choice")
+LONG_ON_CPU = ("planted 20,000", "potts 150, 300 rows", "potts 150, 1,000 rows", "potts 150", "texts, choice")
 """Cases that the CPU fits with ``--long`` only."""
 
 
@@ -81,10 +86,11 @@ def run_gpu(
         made = data if isinstance(data, SyntheticField) else None
         X: Any = data if made is None else made.samples
         weight = None if made is None else sequence_weights(X)
+        l2 = 1.0 if made is None else 2.0 * PAIR_PENALTY * (X.shape[1] - 1)
         engines = [device, None] if long or name not in LONG_ON_CPU else [device]
         for engine in engines:
             report(f"{name}: fit by {engine or 'the CPU'}")
-            field, seconds = fit_field(X, l1, engine, weight)
+            field, seconds = fit_field(X, l1, engine, weight, l2)
             record = field.field_.record
             row = {"data": name, "method": engine or "cpu", "l1": field.l1_, "seconds": seconds}
             row |= {"weights": len(field.field_.weights), "objective": record.objective}
@@ -96,14 +102,22 @@ def run_gpu(
             found = fit_ccmpred(X, weight, open_device(device))
             seconds = time.perf_counter() - started
             rows.append({"data": name, "method": "ccmpred", "seconds": seconds, "precision": precision_of(found, made)})
+            report(f"{name}: adabmDCA" + ("" if shutil.which("adabmDCA") else " is not installed, and left out"))
+            if shutil.which("adabmDCA"):
+                started = time.perf_counter()
+                found = fit_adabmdca(X, device)
+                seconds, precision = time.perf_counter() - started, precision_of(found, made)
+                rows.append({"data": name, "method": "adabmDCA", "seconds": seconds, "precision": precision})
     if device.startswith("cuda") and parts is None and not short:
         rows += _share_of_matrix_rate(device, seed)
     return rows
 
 
-def fit_field(X: Any, l1: float | str, engine: str | None, weight: Array | None = None) -> tuple[MarkovField, float]:
+def fit_field(
+    X: Any, l1: float | str, engine: str | None, weight: Array | None = None, l2: float = 1.0
+) -> tuple[MarkovField, float]:
     """Return a fitted field, and the seconds from the table to the field: of a quick fit the least of two."""
-    field, times = MarkovField(l1=l1, solver=Solver(engine=engine), random_state=0), list[float]()
+    field, times = MarkovField(l1=l1, l2=l2, solver=Solver(engine=engine), random_state=0), list[float]()
     while not times or (times[0] < QUICK_SECONDS and len(times) < 2):
         started = time.perf_counter()
         field.fit(X, sample_weight=weight)
@@ -155,7 +169,27 @@ def fit_ccmpred(letters: Array, weight: Array, device: Any) -> list[tuple[str, s
     norms = blocks.square().sum(dim=(1, 3)).sqrt().cpu().double().numpy()
     means = norms.sum(axis=1) / (n - 1)
     scores = norms - np.outer(means, means) / means.mean()
-    first, second = np.triu_indices(n, 5)
+    return _ranked(scores)
+
+
+def fit_adabmdca(letters: Array, device: str) -> list[tuple[str, str, float]]:
+    """Return all pairs of positions by the program adabmDCA: a Boltzmann machine, with the program's own defaults."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, device = Path(folder), "cpu" if device == "torch" else device
+        sequences = (f">{k}\n{''.join(row)}\n" for k, row in enumerate(letters))
+        (path / "alignment.fasta").write_text("".join(sequences))
+        common = ["-o", path / "model", "--device", device]
+        subprocess.run(["adabmDCA", "train", "-d", path / "alignment.fasta", *common], check=True)
+        (parameters,) = (path / "model").glob("*params*")
+        subprocess.run(["adabmDCA", "contacts", "-p", parameters, *common], check=True)
+        first, second, scores = np.loadtxt(path / "model" / "contact_map.txt", delimiter=",").T
+    matrix = np.zeros((letters.shape[1], letters.shape[1]))
+    matrix[first.astype(int), second.astype(int)] = scores
+    return _ranked(matrix)
+
+
+def _ranked(scores: Array) -> list[tuple[str, str, float]]:
+    first, second = np.triu_indices(len(scores), 5)
     order = np.argsort(-scores[first, second])
     return [(f"x{first[k]}", f"x{second[k]}", float(scores[first[k], second[k]])) for k in order]
 
@@ -200,7 +234,7 @@ def command(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Time fits on a GPU and on the CPU, and compare contacts with those of CCMpred's recipe."""
+    """Time fits on a GPU and on the CPU, and compare contacts with those of CCMpred's recipe and of adabmDCA."""
     rows = run_gpu(part, device=device, short=short, long=long, seed=seed)
     shown = ("data", "method", "l1", "seconds", "weights", "objective", "steps", "certified", "precision", "share")
     print_rows(rows, shown, as_json)

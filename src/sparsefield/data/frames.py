@@ -65,7 +65,21 @@ class Source:
 
     @cached_property
     def _kept_categories(self) -> dict[str, CategoricalCells]:
-        return {}
+        """Those of an array of small integers, which are found at once; and of other columns after they were read."""
+        if self.kind != "array" or self.native.dtype.kind not in "iu" or not self.native.size:
+            return {}
+        low, width = int(self.native.min()), int(self.native.max()) - int(self.native.min()) + 1
+        if width * len(self.names) > 4 * self.native.size or not -(2**62) < low < 2**62:
+            return {}
+        distances, columns = self._array_by_column.astype(np.int64) - low, np.arange(len(self.names))
+        occurs = np.bincount((distances + width * columns).ravel(order="K"), minlength=width * len(columns)) > 0
+        occurs = occurs.reshape(-1, width)
+        ranks, present = occurs.cumsum(axis=1) - 1, np.ones(self.n_rows, dtype=bool)
+        found = {}
+        for k, name in enumerate(self.names):
+            column, labels = RawColumn(name, self._array_by_column[:, k], present), np.flatnonzero(occurs[k]) + low
+            found[name] = CategoricalCells(labels.tolist(), ranks[k][distances[:, k]], False, column)
+        return found
 
     @cached_property
     def _kept_series(self) -> dict[str, tuple[nw.Series, Any]]:

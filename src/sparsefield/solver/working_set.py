@@ -278,8 +278,9 @@ class WorkingSet:
         if min_gradient is not None and not self.grouped:
             norms = NonsmoothPenalty(self.penalty_factors_of(features)).scaled_norms(gradient[n:])
             large = np.flatnonzero(norms > min_gradient)
-            features, gradient = features[large], np.concatenate([gradient[:n], gradient[n:][large]])
-            arcs = self.layout.arcs(features)
+            if len(large) < len(features):
+                features, gradient = features[large], np.concatenate([gradient[:n], gradient[n:][large]])
+                arcs = self.layout.arcs(features)
         self.loss_gradient = np.concatenate([self.loss_gradient, gradient[n:]])
         gradient[:n] = self.point.gradient[:n]
         added = self._moments.extend(self.parametrization, arcs).from_plain_gradient(gradient, arcs)[n:]
