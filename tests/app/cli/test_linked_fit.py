@@ -74,6 +74,12 @@ def test_json_has_null_where_there_is_no_number(run, tmp_path: Path) -> None:
     assert result["summary"]["ap"]["mean"] > 0
 
 
+def test_templates_are_found_where_that_is_asked_for(run, school: Path, tmp_path: Path) -> None:
+    done = run("fit", school, "-o", tmp_path / "m", "--l1", "0.5", "--template", "auto", "--no-check")
+    assert done.code == 0, done.err
+    assert "across who" in done.out
+
+
 def test_info_calls_templates_by_their_labels(run, school: Path, tmp_path: Path) -> None:
     words = ("--template", "within pupil", "--template", "across who")
     assert run("fit", school, "-o", tmp_path / "m", "--no-check", "--l1", "0.5", *words).code == 0

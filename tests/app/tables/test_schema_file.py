@@ -155,6 +155,8 @@ def test_triples_may_be_the_data(folder: Path) -> None:
     data = read_schema(written(folder, text))
     assert data.tables["pair"].height == 4
     assert data.templates == (Template("across", ("object",)),)
+    (folder / "other.toml").write_text('templates = "auto"' + text.partition("]")[2])
+    assert read_schema(folder / "other.toml").templates == "auto"
     assert read_schema(written(folder, text + 'pairs = "mentioned"\n')).tables["pair"].height == 1
 
 

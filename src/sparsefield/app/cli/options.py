@@ -209,7 +209,7 @@ class LearningOptions:
             "--template",
             metavar="TEMPLATE",
             help="Pairs of rows that features of linked tables connect, such as 'within person', 'across employer', "
-            "'swapped from to'; by default those of the schema file. May be repeated.",
+            "'swapped from to'; 'auto' finds them; by default those of the schema file. May be repeated.",
         ),
     ] = None
     settings: Annotated[
@@ -325,8 +325,9 @@ def make_estimator(dataset: InputData, learning: LearningOptions, *, jobs: int |
     if learning.latent and dataset.linked:
         raise DataError("--latent is for one table; DATA describes linked tables.")
     if dataset.linked:
-        resolve_templates(dataset.X, learning.template)  # reports a mistake in them before any work is done
-        field = RelationalField(templates=learning.template)
+        templates: Any = "auto" if learning.template == ["auto"] else learning.template
+        resolve_templates(dataset.X, templates)  # reports a mistake in them before any work is done
+        field = RelationalField(templates=templates)
     else:
         field = MarkovField(latent=_parse_latent(learning.latent))
     field.set_params(kinds=dataset.kinds, n_jobs=jobs, random_state=seed)

@@ -23,11 +23,12 @@ from sparsefield.errors import DataError
 SCHEMA_NAME = "schema.toml"
 
 Names = list[str]
+Templates = list | Literal["auto"]
 Pairs = Literal["all", "mentioned"]
 
 # The keys of each section of the file, and the types of their values.
 _READING = {"missing": Names, "missing_only": Names, "separator": str, "encoding": str, "decimal": str, "dates": str}
-_TOP = {"templates": list, **_READING, "database": str, "links": dict, "tables": dict, "triples": dict}
+_TOP = {"templates": Templates, **_READING, "database": str, "links": dict, "tables": dict, "triples": dict}
 _TABLE = {"key": str, **dict.fromkeys(("observed", "ignore", "numeric", "ordinal", "nominal"), Names)}
 _FILE_TABLE = {"file": str, **_TABLE, "header": bool, **_READING, "sheet": str}
 _DATABASE_TABLE = {"table": str, "query": str, **_TABLE}
