@@ -104,7 +104,7 @@ def read_array(path: Path) -> np.ndarray:
     square = {key: v for key, v in arrays.items() if v.dtype.kind in "buif" and v.shape[0] == v.shape[1]}
     if len(square) > 1 and "Rs" in square:
         square = {"Rs": square["Rs"]}
-    if len(square) != 1 or not np.isin(*square.values(), (0, 1)).all():
+    if len(square) != 1 or not all(np.isin(array, (0, 1)).all() for array in square.values()):
         raise DataError(f"'{path}' must have one array of 0 and 1 (entities, entities, relations), such as Rs")
     return next(iter(square.values())).astype(np.int8)
 

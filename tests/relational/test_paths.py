@@ -13,7 +13,7 @@ from sparsefield.analysis.network import Network
 from sparsefield.compute import Threads
 from sparsefield.data import compile_table, learn_schema, resolve_templates
 from sparsefield.data.dataset import Dataset
-from sparsefield.data.layout import Layout
+from sparsefield.data.layout import Layout, are_valid_pairs
 from sparsefield.errors import DataError
 from sparsefield.estimators.relational_field import _ends, _pairs
 from sparsefield.induction import CFI, Grafting, all_pairs
@@ -117,6 +117,10 @@ def test_the_gradient_of_every_candidate_is_the_slope_of_the_loss(missing) -> No
     layout = dataset.layout
     every = all_pairs(layout)
     assert len(every) == len(np.unique(layout.keys(every))) == layout.n_candidate_pairs
+    assert are_valid_pairs(layout, every)
+    cycles = next(view for view in layout.path_views if view.cyclic)
+    odd = layout.column_starts[1] + np.array([cycles.columns[2], cycles.start])  # another rotation comes first
+    assert not are_valid_pairs(layout, odd[None])
     known = field_over(layout, 4)
     with Threads(1) as engine:
         evaluator = DenseEvaluator(dataset, OBJECTIVES["pl"](), engine, MeanField())

@@ -214,10 +214,10 @@ class Layout:
             if template.over_paths:
                 table = self.ends[k][0]
                 schema = self.schemas[table]
-                plain = schema.column_classes[: schema.n_target_columns] == ColumnClass.PLAIN
+                states = np.flatnonzero(schema.column_classes[: schema.n_target_columns] == ColumnClass.PLAIN)
                 cyclic, start = template.kind == "cycle", widths[table]
-                for side in range(1 if cyclic else 3):
-                    found.append(PathView(k, table, side, cyclic, np.flatnonzero(plain), start))
+                for side in range((1 if cyclic else 3) if len(states) else 0):
+                    found.append(PathView(k, table, side, cyclic, states, start))
                     start = found[-1].stop
                 widths[table] = start
         return tuple(found)
@@ -380,19 +380,13 @@ class Layout:
             self.schemas[block.left.table].n_candidate_pairs if block.within else block.n_candidates
             for block in self.candidate_blocks
         )
-        return pairs + sum(len(self.path_pairs(view)) for view in self.path_views if view.side == 0)
+        return pairs + sum(view.n_features for view in self.path_views)
 
     def path_pairs(self, view: PathView) -> Array:
-        """Return all features over a path view of side 0 as pairs of a state t and a path of r and s, (pairs, 2).
-
-        A cycle has one of its three rotations: that with the smallest numbers.
-        """
+        """Return all features over a path view of side 0 as pairs of a state t and a path of r and s, (pairs, 2)."""
         k, start = len(view.columns), int(self.column_starts[view.table])
         t, r, s = np.indices((k, k, k)).reshape(3, -1)
-        if view.cyclic:
-            codes = (t * k + r) * k + s
-            first = (codes <= (r * k + s) * k + t) & (codes <= (s * k + t) * k + r)
-            t, r, s = t[first], r[first], s[first]
+        t, r, s = np.stack([t, r, s])[:, view.are_features(t, r, s)]
         return np.column_stack([start + view.columns[t], start + view.start + r * k + s])
 
     def path_terms(self, pairs: Array) -> tuple[Array, Array, Array]:
@@ -584,9 +578,13 @@ def are_valid_pairs(layout: Layout, pairs: Array) -> bool:
         return False
     if not np.isfinite(layout.feature_factors(pairs)).all():
         return False
-    paths = pairs[views == PATH_VIEW]
-    known = [layout.keys(layout.path_pairs(view)) for view in layout.path_views if view.side == 0]
-    if len(paths) and not np.isin(layout.keys(paths), np.concatenate(known)).all():
+    paths, n_valid = pairs[views == PATH_VIEW], 0
+    for view in layout.path_views:
+        start = layout.column_starts[view.table]
+        here = paths[(paths[:, 1] >= start + view.start) & (paths[:, 1] < start + view.stop)]
+        own = np.isin(here[:, 0] - start, view.columns) & view.are_features(*layout.path_members(view, here))
+        n_valid += np.count_nonzero(own) if view.side == 0 else 0
+    if n_valid < len(paths):
         return False
     for k in np.unique(table):
         start, schema = layout.column_starts[k], layout.schemas[k]

@@ -38,6 +38,20 @@ class PathView:
     def stop(self) -> int:
         return self.start + len(self.columns) ** 2
 
+    @property
+    def n_features(self) -> int:
+        """Number of features over the view, which those of other sides of a triangle share."""
+        k = len(self.columns)
+        return 0 if self.side else (k**3 + 2 * k) // 3 if self.cyclic else k**3
+
+    def are_features(self, t: Array, r: Array, s: Array) -> Array:
+        """Return which positions of states are features: of the rotations of a cycle, the one that comes first."""
+        if not self.cyclic:
+            return np.ones(len(t), dtype=bool)
+        k = len(self.columns)
+        code = (t * k + r) * k + s
+        return (code <= (r * k + s) * k + t) & (code <= (s * k + t) * k + r)
+
 
 class Ends(NamedTuple):
     """The two entities (rows,) of each row of a table, -1 where it has not both or they are the same."""

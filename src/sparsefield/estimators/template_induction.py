@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -133,7 +133,7 @@ def estimated_gain(dataset: Dataset, field: Field, template: Template, l1: float
     template costs ln n.
     """
     layout, start = dataset.layout, renumbered(field, dataset.layout)
-    problem = PseudoLikelihood().make_problem(dataset, engine, MeanField(tolerance=1e-3))
+    problem: Any = PseudoLikelihood().make_problem(dataset, engine, MeanField(tolerance=1e-3))
     theta = np.concatenate([start.biases, start.weights])
     graphs = problem.compile(layout.arcs(start.features))
     if dataset.has_missing:

@@ -281,8 +281,7 @@ def score_paths(parts: BlockCollection, layout: Layout, query: PairQuery) -> Pro
         t, r, s = np.unravel_index(large, gradient.shape)
         start = int(layout.column_starts[view.table])
         pairs = np.column_stack([start + view.columns[t], start + view.start + r * k + s])
-        keys = layout.keys(pairs)
-        new = ~contains(query.known, keys) & contains(np.sort(layout.keys(layout.path_pairs(view))), keys)
+        new = ~contains(query.known, layout.keys(pairs)) & view.are_features(t, r, s)
         gradients = gradient.ravel()[large[new]]
         found.append(Proposals(pairs[new], gradients, np.abs(gradients) / factor))
     return concatenate_proposals(found)
