@@ -7,7 +7,7 @@ import re
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -105,30 +105,25 @@ def name_links(links: Sequence[ForeignKey]) -> dict[str, ForeignKey]:
 
 @dataclass(frozen=True)
 class SchemaProposal:
-    """Tables, the content of a schema file for them, and remarks on what was guessed and what was left out."""
+    """Linked tables, the content of a schema file for them, and remarks on what was guessed and what was left out."""
 
     place: str
+    data: Relational
     content: dict[str, Any]
-    notes: dict[tuple[str, str], list[str]]
+    notes: Mapping[tuple[str, str], list[str]]
     """{("tables" or "links", name): remarks}; those about tables that are left out have two empty words."""
-    frames: dict[str, pl.DataFrame]
-    files: dict[str, Path] = field(default_factory=dict)
-    sources: dict[str, SourceTable] = field(default_factory=dict)
+    guesses: list[str]
+    files: dict[str, Path]
+    sources: dict[str, SourceTable]
     """Files of the tables, and what was read from them, unless they are of a database."""
 
     def read(self) -> Relational:
-        """Return the tables with these keys and links; warn of those that were guessed."""
-        tables, links = self.content["tables"], {n: ForeignKey(**link) for n, link in self.content["links"].items()}
-        guessed = [name for (part, name), notes in self.notes.items() if part and notes[0].startswith("guessed: ")]
-        if guessed:
-            text = [f"{tables[name]['key']} is the key of {name}" for name in guessed if name in tables]
-            ends = [links[name] for name in guessed if name in links and name not in tables]
-            text += [f"{link.table}.{link.column} links to {link.to}" for link in ends]
+        """Return the tables, and warn of keys and links that were guessed."""
+        if self.guesses:
             how = "Where that is wrong, have the command 'sparsefield schema' write it to a file, and correct that"
-            warnings.warn(f"{self.place}: guessed that {list_first(text, 30)}. {how}.", GuessWarning, stacklevel=3)
-        keys = {name: table["key"] for name, table in tables.items() if "key" in table}
-        ignore = {name: table["ignore"] for name, table in tables.items() if "ignore" in table}
-        return Relational(self.frames, keys=keys, links=links, ignore=ignore)
+            text = f"{self.place}: guessed that {list_first(self.guesses, 30)}. {how}."
+            warnings.warn(text, GuessWarning, stacklevel=3)
+        return self.data
 
     def as_toml(self) -> str:
         """Return the content as a schema file with the remarks as comments."""
@@ -154,7 +149,7 @@ def propose_schema(place: Path | str) -> SchemaProposal:
     or text, and all its values are keys of that table. Columns that cannot be learned are ignored.
     """
     sources, files, keys, links, queries = {}, {}, {}, [], {}
-    notes: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+    notes, guesses = defaultdict[tuple[str, str], list[str]](list), list[str]()
     others: list[Reference] = []
     if is_folder := system_of(place) is None and Path(place).is_dir():
         where = str(place)
@@ -179,13 +174,14 @@ def propose_schema(place: Path | str) -> SchemaProposal:
     if empty := [name for name in read if name not in frames]:
         notes["", ""] = [f"left out, since they have no rows: {list_first(empty)}"]
     for name in [name for name in frames if name not in keys and not links]:
-        key = _guess_key(name, frames)
-        if key is not None:
+        if (key := _guess_key(name, frames)) is not None:
             keys[name] = key
+            guesses.append(f"{key} is the key of {name}")
             notes["tables", name].append(f"guessed: {key!r} is the key: it is unique, and named as one")
     if not links:
         reasons = {link: why for name in frames for link, why in _guess_links(name, frames, keys)}
         links = list(reasons)
+        guesses += [f"{link.table}.{link.column} links to {link.to}" for link in links]
         notes |= {("links", name): [f"guessed: {reasons[link]}"] for name, link in name_links(links).items()}
     sections: dict[str, dict[str, Any]] = {}
     for name, frame in frames.items():
@@ -195,11 +191,13 @@ def propose_schema(place: Path | str) -> SchemaProposal:
             notes["tables", name].append("columns with binary cells, such as pictures, are not read")
         sections[name] |= {"key": keys[name]} if name in keys else {}
         taken = {keys.get(name), *(link.column for link in links if link.table == name)}
+        parts = set[str]()
         for other in (other for other in others if other.table == name):
-            what = f"the foreign key ({', '.join(other.columns)}) to {other.to}({', '.join(other.to_columns)})"
-            note = f"{what} is no link: a link is of one column, to the key; its columns are ignored"
-            notes["tables", name].append(note)
-        parts = {column for other in others if other.table == name for column in other.columns} - taken
+            what = (
+                f"the foreign key ({', '.join(other.columns)}) to {other.to}({', '.join(other.to_columns)}) is no link"
+            )
+            notes["tables", name].append(f"{what}: a link is of one column, to the key; its columns are ignored")
+            parts |= {*other.columns} - taken
         rest = [column for column in frame.columns if column not in taken | parts]
         left_out = [entry for entry in inspect(frame.select(rest)).columns if entry.left_out] if rest else []
         if left_out:
@@ -210,8 +208,10 @@ def propose_schema(place: Path | str) -> SchemaProposal:
     is_url = system_of(place) == "postgres"
     content = {} if is_folder else {"database": where if is_url else Path(place).name}
     content |= {"tables": sections, "links": {name: asdict(link) for name, link in name_links(links).items()}}
+    ignore = {name: section["ignore"] for name, section in sections.items() if "ignore" in section}
     frames = with_keys_of_one_type(frames, sources, keys, links)
-    return SchemaProposal(where, content, notes, frames, files, sources)
+    data = Relational(frames, keys=keys, links=name_links(links), ignore=ignore)
+    return SchemaProposal(where, data, content, notes, guesses, files, sources)
 
 
 def _guess_key(name: str, frames: Mapping[str, pl.DataFrame]) -> str | None:
@@ -234,11 +234,11 @@ def _guess_key(name: str, frames: Mapping[str, pl.DataFrame]) -> str | None:
     for column in columns:
         bare = _bare(column.name)
         if bare.endswith(ENDINGS[1:]) or (column.dtype == pl.String and len(column) >= FEW_VALUES):
-            keys = column.cast(pl.String).to_list()
-            for other in (frames[table] for table in frames if table != name):
-                for twin in (twin for twin in other.get_columns() if _bare(twin.name) == bare and _may_be_key(twin)):
-                    if twin.drop_nulls().unique().cast(pl.String).is_in(keys).all():
-                        return column.name
+            keys, others = column.cast(pl.String).to_list(), [frames[table] for table in frames if table != name]
+            twins = [twin for other in others for twin in other.get_columns() if _bare(twin.name) == bare]
+            texts = [twin.drop_nulls().unique().cast(pl.String) for twin in twins if _may_be_key(twin)]
+            if any(own.is_in(keys).all() for own in texts):
+                return column.name
     return None
 
 
