@@ -89,9 +89,9 @@ def sum_out(block, graph, theta, shift, posterior, errors, change, totals, proba
                         for i in range(count):
                             shifted[s, i] = z[s, start + i] + shift[h, first + s]
                     states = p[h, : coding.state_offsets[v + 1] - start_state]
-                    state_logits(coding, v, shifted, 0, states, top[:count])
+                    state_logits(coding, v, shifted, np.int64(0), states, top[:count])
                     exponentiate_states(states, top[:count], total[:count])
-                    scale_rows(states, 0, total[:count])
+                    scale_rows(states, np.int64(0), total[:count])
                 for i in range(count):  # r_h / p_h, or r_h for a missing cell
                     likelihood = p[h, codes[i], i] if codes[i] >= 0 else 1.0
                     ratio_h[i] = part[i] / max(likelihood, _MIN_PROBABILITY)

@@ -254,9 +254,9 @@ def predict_states(block, graph, theta, start, stop, out):
         first, p = graph.target_offsets[v], out[coding.state_offsets[v] : coding.state_offsets[v + 1]]
         for s in range(graph.target_offsets[v + 1] - first):
             logits(graph, theta, first + s, block.beliefs, factors, sources, z[s])
-        state_logits(coding, v, z, 0, p, top)
+        state_logits(coding, v, z, np.int64(0), p, top)
         exponentiate_states(p, top, total)
-        scale_rows(p, 0, total)
+        scale_rows(p, np.int64(0), total)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

@@ -76,13 +76,13 @@ def mean_field(problem, theta, tolerance, max_sweeps):
             for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
                 _cell_logits(problem, theta, e, g, z)
                 v, start = problem.cell_variable[g], problem.entity_start[e] + problem.cell_column[g]
-                total = coded.state_weights(coding, v, z, 0, p)
+                total = coded.state_weights(coding, v, z, np.int64(0), p)
                 for s in range(problem.cell_width[g]):
                     beliefs[start + s, 0] = 0.0
                 for k in range(coding.state_offsets[v + 1] - coding.state_offsets[v]):
                     old, new = problem.probabilities[problem.state_offsets[g] + k], p[k] / total
                     problem.probabilities[problem.state_offsets[g] + k] = new
-                    coded.add_columns(coding, v, k, new, beliefs[start:], 0)
+                    coded.add_columns(coding, v, k, new, beliefs[start:], np.int64(0))
                     change[component] = max(change[component], abs(new - old))
         for c in range(problem.n_components):
             active[c] = active[c] and change[c] > tolerance
@@ -107,10 +107,10 @@ def gibbs(problem, theta, rng, sweeps, drawn):
             for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
                 _cell_logits(problem, theta, e, g, z)
                 v, start = problem.cell_variable[g], problem.entity_start[e] + problem.cell_column[g]
-                total = coded.state_weights(coding, v, z, 0, p)
+                total = coded.state_weights(coding, v, z, np.int64(0), p)
                 count = coding.state_offsets[v + 1] - coding.state_offsets[v]
                 drawn[g] = coded.choose_state(p, count, rng.random() * total)
-                coded.write_columns(coding, v, drawn[g], beliefs[start : start + problem.cell_width[g]], 0)
+                coded.write_columns(coding, v, drawn[g], beliefs[start : start + problem.cell_width[g]], np.int64(0))
 
 
 class CellIndex(NamedTuple):
@@ -247,7 +247,7 @@ def set_unary_logits(problem, column_offsets, column_logits, unary_logits):
     for g in range(problem.cell_variable.shape[0]):
         v = problem.cell_variable[g]
         for k in range(coding.state_offsets[v + 1] - coding.state_offsets[v]):
-            logit = coded.state_logit(coding, v, coding.state_offsets[v] + k, z[column_offsets[g] :], 0)
+            logit = coded.state_logit(coding, v, coding.state_offsets[v] + k, z[column_offsets[g] :], np.int64(0))
             unary_logits[problem.state_offsets[g] + k] = logit
 
 
@@ -260,7 +260,7 @@ def write_expected_columns(problem, start):
             beliefs[start[g] + s, 0] = 0.0
         for k in range(problem.state_offsets[g + 1] - problem.state_offsets[g]):
             p = problem.probabilities[problem.state_offsets[g] + k]
-            coded.add_columns(problem.coding, problem.cell_variable[g], k, p, beliefs[start[g] :], 0)
+            coded.add_columns(problem.coding, problem.cell_variable[g], k, p, beliefs[start[g] :], np.int64(0))
 
 
 @njit(nogil=True, cache=True)

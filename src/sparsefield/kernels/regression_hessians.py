@@ -225,7 +225,7 @@ def _chosen_rows(coding, v, p, weight, n_columns, max_rows):
     """Return probabilities, numbers and weights of rows that stand for all: see `choose_rows`."""
     start, n_rows, n_scores = coding.state_offsets[v], weight.shape[0], coding.n_scores[v]
     states, means = p[start : coding.state_offsets[v + 1]], np.zeros((n_columns, n_rows))
-    expected_columns(coding, v, states, means, 0, n_rows)
+    expected_columns(coding, v, states, means, np.int64(0), n_rows)
     variance, square = np.zeros(n_rows), np.empty(n_rows)
     for c in range(n_columns):
         square[:] = 0.0
@@ -323,7 +323,7 @@ def regression_hessian(coding, v, p, weight, columns, rows, source, products, en
     values, scaled = np.empty((size, n_rows), columns.dtype), np.empty((size, n_rows), columns.dtype)
     set_sources(source, products, columns, rows, values)
     means, covariance, factors = np.zeros((n_columns, n_rows)), np.empty(n_rows), np.empty(n_rows, columns.dtype)
-    expected_columns(coding, v, p, means, 0, n_rows)
+    expected_columns(coding, v, p, means, np.int64(0), n_rows)
     hessian, of_biases = np.empty((size, size), columns.dtype), np.empty((n_columns, n_columns))
     for a in range(n_columns):
         for b in range(a + 1):
