@@ -246,5 +246,5 @@ def test_templates_that_promise_nothing_are_not_tried() -> None:
     noise = data.tables["pair"].with_columns(
         *(pl.Series(name, rng.integers(0, 2, 576)) for name in ("parent", "brother", "uncle"))
     )
-    field = RelationalField(templates="auto", random_state=0).fit(data.with_tables({"pair": noise}))
+    field = RelationalField(random_state=0).fit(data.replace(tables={**data.tables, "pair": noise}, templates=["auto"]))
     assert [template.kind for template in field.field_.layout.templates] == ["within", "swapped"]

@@ -77,7 +77,9 @@ class Relational:
         self.links = {name: as_link(name, given) for name, given in given_links.items()}
         self.observed = _columns_by_table(observed, "observed")
         self.ignore = _columns_by_table(ignore, "ignore")
-        self.templates = templates if templates is None or templates == AUTO else as_templates(templates)
+        self.templates = AUTO if templates in (AUTO, [AUTO]) else templates
+        if self.templates not in (None, AUTO):
+            self.templates = as_templates(templates)
         self._pairs: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._row_of_key: dict[str, dict[Label, int]] = {}
         self._check()

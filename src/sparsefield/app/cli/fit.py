@@ -105,6 +105,8 @@ def fit(
         field.fit(dataset.X, **dataset.roles)
     field.set_params(solver__callbacks=None)
     seconds = time.perf_counter() - started
+    for line in getattr(field, "template_search_", ()):
+        note(f"Templates: {line}.")
     remember_source(field, data, dataset, ctx.obj, columns.top_levels)
     field.save(output)
     checked = None
@@ -144,9 +146,11 @@ def _check_on_held_out_cells(field: AnyField, dataset: InputData, seed: int) -> 
 
     with StatusLine(f"Checking with {CHECKED_SHARE:.0%} of the cells held out") as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit to all cells has already dataset the warnings
-        # l1 is that of the fit to all cells: selecting it again would take longer than the fit.
+        # l1 and templates are those of the fit to all cells: selecting them again would take longer than the fit.
         again: Any = clone(field)
         again.set_params(l1=field.l1_, solver__checkpoint=None, solver__callbacks=opt.report_to(watch))
+        if dataset.linked:
+            again.set_params(templates=field.field_.layout.templates)
         try:
             return hold_out(dataset.X, again, CHECKED_SHARE, dataset.observed, seed, sample_weight=dataset.weight)
         except TooFewCellsError as error:
