@@ -203,9 +203,8 @@ class DeviceTable:
     @cached_property
     def _tiles(self) -> list[Tile]:
         """Runs of variables, whose logits are in memory at a time."""
-        schema = self._schema
-        widths = np.maximum(np.diff(schema.target_offsets), np.diff(schema.coding.state_offsets))
-        return [self._tile(schema, *run) for run in _runs(widths * self.n_rows)]
+        widths = np.maximum(np.diff(self._schema.target_offsets), np.diff(self._schema.coding.state_offsets))
+        return [self._tile(self._schema, *run) for run in _runs(widths * self.n_rows)]
 
     def _tile(self, schema: Schema, first: int, last: int) -> Tile:
         offsets, send, groups, binary = schema.target_offsets, self._send, dict[tuple[int, ...], list[int]](), []
@@ -372,7 +371,9 @@ class TorchEvaluator(DenseEvaluator):
         return self._table
 
     def compile(self, arcs: Arcs) -> DeviceArcs:
-        return DeviceArcs(self.layout, arcs, self.device)
+        n, m = self.layout.n_target_columns, self.layout.n_columns
+        with memory_errors(self.device, 8.0 * n * m, f"The weights of {n:,} x {m:,} columns"):
+            return DeviceArcs(self.layout, arcs, self.device)
 
     def evaluate(self, graphs: DeviceArcs, theta: np.ndarray) -> tuple[float, np.ndarray]:
         self.set_point(graphs, theta)
