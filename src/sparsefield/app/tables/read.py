@@ -233,13 +233,10 @@ def _read_typed(content: _Content) -> pl.DataFrame:
         files = parquet_files(content.path)
         names = parquet_columns(files)
         table = pl.concat([pl.read_parquet(file).select(names) for file in files], how="vertical_relaxed")
-    elif content.kind == "parquet":
+    elif content.kind in ("parquet", "arrow"):
+        read_arrow = pl.read_ipc if content.data.startswith(b"ARROW1") else pl.read_ipc_stream
         with _silent_panics():
-            table = pl.read_parquet(content.data)
-    elif content.kind == "arrow":
-        with _silent_panics():
-            read = pl.read_ipc if content.data.startswith(b"ARROW1") else pl.read_ipc_stream
-            table = read(io.BytesIO(content.data))
+            table = (pl.read_parquet if content.kind == "parquet" else read_arrow)(io.BytesIO(content.data))
     else:
         try:
             table = pl.read_ndjson(io.BytesIO(content.data.removeprefix(codecs.BOM_UTF8)), infer_schema_length=None)
