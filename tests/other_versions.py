@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build" / "versions"
 EXTRA = "test"
-PYTHONS = ("3.12", "3.13")
+PYTHONS = ("3.12", "3.13", "3.14")
 MARKED = "not (slow or cluster or benchmark or browser)"
 
 TESTS = (

@@ -1,0 +1,32 @@
+"""Commands run where a system lacks what Linux has, and read tables with its line ends."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+WITHOUT = "import sys; sys.modules |= dict.fromkeys(('fcntl', 'resource', 'termios', 'pwd')); "
+MAIN = "from sparsefield.app.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+def test_tables_are_learned_and_filled_in_without_modules_of_unix(tmp_path, ends) -> None:
+    rows = ["a,b,c", *["yes,1,no", "no,2,yes", "yes,1,yes", "no,2,no"] * 30, "yes,,no"]
+    results = {}
+    for system, prologue in {"linux": "import sys; ", "other": WITHOUT}.items():
+        folder = tmp_path / system
+        folder.mkdir()
+        (folder / "table.csv").write_bytes(ends.join([*rows, ""]).encode())
+        for words in (
+            ["fit", "table.csv", "-o", "m.safetensors"],
+            ["predict", "m.safetensors", "table.csv", "-o", "o.csv"],
+        ):
+            done = subprocess.run(
+                [sys.executable, "-c", prologue + MAIN, *words], cwd=folder, capture_output=True, text=True, timeout=300
+            )
+            assert done.returncode == 0, done.stderr
+        results[system] = (folder / "o.csv").read_text().split()
+    assert results["other"] == results["linux"]
+    assert results["other"][-1] == "yes,1,no"
