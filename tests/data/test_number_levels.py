@@ -225,11 +225,12 @@ def test_numbers_that_others_nearly_determine_have_more_levels() -> None:
     coarse, fine, finest = (count_levels(collinear(1000, spread)) for spread in (1.0, 0.1, 0.02))
     assert (coarse == 64).all()
     assert ((fine > 64) & (fine <= 256)).all()
-    assert (finest == 256).all()
+    assert (finest > 240).all()
     assert (count_levels(collinear(10, 0.1)) == 64).all()  # too few rows to know
+    assert (count_levels(np.exp(2.0 * collinear(1000, 0.1))) == fine).all()  # whatever bends the scale
     holes = collinear(1000, 0.1)
-    holes[::2, 0] = np.nan
-    assert (count_levels(holes) <= fine).all()
+    holes[np.random.default_rng(1).random(holes.shape) < 0.3] = np.nan
+    assert (count_levels(holes) > 0.8 * fine).all()
 
 
 @pytest.mark.parametrize(("spread", "l1"), [(0.1, 0.6), (0.3, 1.5)])

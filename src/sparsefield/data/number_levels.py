@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from sparsefield.data.schema import MOST_DECIMALS, Transform
 
@@ -20,6 +21,9 @@ a normal variable; predictions with 16 levels are worse where columns depend on 
 
 MAX_LOST = 0.02
 """Variance within levels, at most, as a share of the variance that is left given all other numbers."""
+
+LEAST_EIGENVALUE = 1e-3, 1e-6
+"""Least eigenvalue of correlations that is believed: over pairs of cells with gaps some are negative; without gaps."""
 
 LEVEL_ROWS = 20_000
 """Rows, at most, from which that variance is estimated."""
@@ -76,15 +80,17 @@ def count_levels(numbers: np.ndarray) -> np.ndarray:
     diagonal of the inverse of their correlation matrix: the coarser the levels, the wider are predictions.
     """
     numbers = numbers[:: -(-len(numbers) // LEVEL_ROWS)] if len(numbers) else numbers
-    (n_rows, n_columns), known = numbers.shape, np.isfinite(numbers)
-    if n_columns < 2 or n_rows < 4 * n_columns:
+    known = np.isfinite(numbers)
+    n_columns, n_pairs = numbers.shape[1], known.astype(float).T @ known
+    if n_columns < 2 or n_pairs.min() < 4 * n_columns:
         return np.full(n_columns, MAX_LEVELS)
-    counts = np.maximum(known.sum(axis=0), 1)
-    centered = np.where(known, numbers - np.where(known, numbers, 0.0).sum(axis=0) / counts, 0.0)
-    scaled = centered / np.maximum(np.abs(centered).max(axis=0), np.finfo(float).tiny)
-    scaled /= np.maximum(np.sqrt(np.square(scaled).mean(axis=0)), np.finfo(float).eps)
-    precision = np.diagonal(np.linalg.inv(scaled.T @ scaled / n_rows + 1e-6 * np.eye(n_columns)))
-    wanted = np.sqrt(6.0 / MAX_LOST * precision * (n_rows - n_columns) / n_rows)
+    # Of scores, which are not changed by what bends a scale; over the rows where both numbers are known.
+    ranks = rankdata(np.where(known, numbers, np.nan), axis=0, nan_policy="omit")
+    scores = np.where(known, ndtri((ranks - 0.5) / np.diagonal(n_pairs)), 0.0)
+    squares = np.square(scores).T @ known
+    eigenvalues, vectors = np.linalg.eigh(scores.T @ scores / np.sqrt(np.maximum(squares * squares.T, 1e-300)))
+    precision = np.square(vectors) @ (1.0 / np.maximum(eigenvalues, LEAST_EIGENVALUE[int(known.all())]))
+    wanted = np.sqrt(6.0 / MAX_LOST * precision * (1.0 - n_columns / n_pairs.min(axis=0)))
     return np.clip(wanted, MAX_LEVELS, MOST_LEVELS).astype(np.int64)
 
 

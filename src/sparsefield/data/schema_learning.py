@@ -117,13 +117,17 @@ def learn_from_summaries(
     """
     kinds = {summary.name: kind_of_column(summary, given, known) for summary in summaries}
     _check_orders(summaries, kinds, known)
-    variables = {}
+    variables, problems = {}, []
     for summary in summaries:
         name, role, kind = summary.name, "observed" if summary.name in observed else "target", kinds[summary.name]
         if kind.kind == "numeric":
             variable = make_numeric(role, summary, kind.transform, (levels or {}).get(name, MAX_LEVELS))
         else:
-            variable = make_categorical(role, summary, known.get(name, ()))
+            try:
+                variable = make_categorical(role, summary, known.get(name, ()))
+            except DataError as error:
+                problems.append(str(error))
+                continue
             states = list(variable.states)
             are_text = len(states) > 1 and all(isinstance(state, str) for state in states)
             if name not in given and are_text and all(map(DATE_TEXT.match, map(str, states))):
@@ -142,6 +146,8 @@ def learn_from_summaries(
         decimals = variable.decimals if variable.whole or not family_of(dtype) else None
         categories = tuple(as_label(label, name) for label in categories)
         variables[name] = replace(variable, dtype=dtype, categories=categories, decimals=decimals)
+    if problems:
+        raise DataError(" ".join(problems))
     ordered = sorted(variables.values(), key=lambda variable: variable.role == "observed")
     return Schema(tuple(ordered), tuple(variables))
 

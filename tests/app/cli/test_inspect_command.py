@@ -94,11 +94,26 @@ def test_the_options_of_fit_answer_the_findings(run, survey: Path) -> None:
 
 
 def test_a_fit_says_which_words_may_mean_missing_values(run, survey: Path, tmp_path: Path) -> None:
-    done = run("fit", survey, "-o", tmp_path / "m", "--l1", 200, "--no-check")
+    done = run("fit", survey, "-o", tmp_path / "m", "--l1", 200, "--no-check", "--missing", "none")
     left_out, advice = (line for line in done.err.splitlines() if "'k.A.'" in line)
     assert "'Einkommen' (numbers as text, because of 'k.A.')" in left_out
     assert advice.startswith("Note: '-9', 'k.A.', '99' in 'Alter', ")
     assert "To use them: sparsefield fit " in done.err
+
+
+def test_a_plain_fit_reads_unanimous_codes_as_missing_and_says_so(run, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    answers = np.where(rng.random((200, 2)) < 0.1, "k.A.", rng.integers(1, 6, (200, 2)).astype(str))
+    answers[3, 0] = answers[4, 1] = "-9"
+    rows = [",".join(row) for row in answers]
+    (tmp_path / "t.csv").write_text("\n".join(["F1,F2", *rows]) + "\n")
+    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--l1", 50, "--no-check")
+    assert "Note: Read as missing values: 'k.A.' (F1, F2), '-9' (F1, F2); " in done.err
+    field = load(tmp_path / "m")
+    assert [variable.states for variable in field.field_.schema.variables] == [(1, 2, 3, 4, 5)] * 2
+    assert run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "o.csv").code == 0
+    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--l1", 50, "--no-check", "--nominal", "F1,F2")
+    assert "Read as missing" not in done.err
 
 
 def test_json_has_all_columns(run, table: Path) -> None:

@@ -123,7 +123,6 @@ def refused() -> dict[str, tuple[bytes, str]]:
         "ragged.csv": (ragged.encode(), "line 6 has 2, line 7 has 4, line 11 has 1 and 1 more"),
         "row-names.csv": (b'"a","b"\n"1",2,3\n"2",3,4\n', "of files of R"),
         "open-quote.csv": (b'a,b\n1,"2\n' + b"3,4\n" * 80, "opens in line 2 is never closed"),
-        "twice.csv": (b"a,b,a\n1,2,3\n", "several columns are named 'a'"),
         "mixed-encoding.csv": (("a,b\n" + "ü,ö\n" * 9).encode() + b"caf\xe9,1\n", "line 11 is not UTF-8"),
         "cut.parquet": (b"PAR1\x15\x04", "cannot be read"),
         "cut.csv.gz": (gzip.compress(PLAIN.encode())[:-12], "damaged"),

@@ -37,7 +37,8 @@ def test_decimal_commas_that_a_missing_code_keeps_from_being_numbers_are_freed_b
 def test_units_and_texts_that_no_option_can_name_have_to_be_corrected() -> None:
     cells = {"a": [f"{k % 20} %" for k in range(90)], "b": ["about 3, or 4", *(str(k % 20) for k in range(89))]}
     assert texts_of(sparsefield.inspect(pl.DataFrame(cells))) == [
-        "'a', 'b' have numbers kept as text; write all of them alike, without units, to use them."
+        "'a' (such as '0 %', with another decimal mark or units), 'b' (such as '0', except 'about 3, or 4') have "
+        "numbers kept as text; write all of them alike, without units, to use them."
     ]
 
 

@@ -108,3 +108,26 @@ def codes_of(values: list) -> tuple[str, ...]:
 )
 def test_codes_are_suspected(values, codes) -> None:
     assert codes_of(values) == codes
+
+
+@pytest.mark.parametrize(
+    ("values", "outside"),
+    [([*[1, 2, 3, 4, 5] * 20, 55], "55 (row 101)"), ([0, *[1, 2, 3, 4, 5] * 20], "0 (row 1)"), ([1, 2, 3, 4] * 20, "")],
+)
+def test_cells_outside_a_scale_are_told_with_their_row(values, outside) -> None:
+    book = sparsefield.inspect(pl.DataFrame({"q": values}))
+    finding = book["q"].finding("outside the scale")
+    assert (finding.text if finding else "") == outside
+    assert any(f"'q' ({outside}) has cells outside the scale" in str(advice) for advice in book.advice) is bool(outside)
+
+
+def test_a_number_that_is_written_unlike_the_others_is_told_with_its_row() -> None:
+    book = sparsefield.inspect(pl.DataFrame({"q": [*["1", "2", "3", "4", "5"] * 20, "4 km"]}))
+    assert "but not '4 km' (row 101)" in book["q"].describe_findings()
+    assert "'4 km' (row 101)" in str(book.advice[0])
+
+
+def test_postcodes_may_be_one_digit_shorter() -> None:
+    values = [*range(1067, 99000, 400)]
+    assert sparsefield.inspect(pl.DataFrame({"PLZ": values}))["PLZ"].finding("codes")
+    assert not sparsefield.inspect(pl.DataFrame({"size": values}))["size"].finding("codes")

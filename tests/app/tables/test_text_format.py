@@ -135,3 +135,9 @@ def test_columns_of_dates_are_noted_and_options_decide(tmp_path: Path) -> None:
     assert read_table(path, FileFormat(dates="text")).schema.dtypes()[:3] == [pl.String] * 3
     with pytest.raises(DataError, match="day-first, month-first or text"):
         FileFormat(dates="dmy")
+
+
+def test_a_name_that_occurs_again_gets_a_number(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b,a,a_2,a\n1,2,3,4,5\n")
+    with pytest.warns(UserWarning, match="t.csv: several columns have the same name: 'a' as 'a_3', 'a' as 'a_4'"):
+        assert read_table(tmp_path / "t.csv").columns == ["a", "b", "a_3", "a_2", "a_4"]

@@ -187,8 +187,8 @@ class StatusLine:
 
     def __init__(self, title: str, *, inference: bool = False) -> None:
         self._title, self._next, self._begun = visible(title), FIRST_LINE_SECONDS, time.perf_counter()
-        self._done, self._started, self._last = 0, self._begun, self._begun
-        """Units that are done, when the first was begun, and when the last was done."""
+        self._done, self._first, self._started, self._last = 0, None, self._begun, self._begun
+        """Units that are done, and were when the clock started; when it did, and when the last was done."""
         self._bar: Any = None
         self._inference, self._open = inference, ExitStack()
 
@@ -231,13 +231,16 @@ class StatusLine:
     def show_progress(self, done: int, total: int, what: str = "") -> None:
         """Show that ``done`` of ``total`` units are done, and the time left; fewer than before begin another count."""
         now = time.perf_counter()
-        if done <= self._done:
-            self._started = self._last if done else now
+        if self._first is None:  # the clock starts after the first value of l1, in which kernels are compiled
+            self._first, self._started = done, now
+        elif done <= self._done:
+            self._first, self._started = 0, self._last if done else now
         self._done, self._last = done, now
         if done:
-            left = (self._last - self._started) * (total - done) / done
             what = f"{what} {total:,}" if what else f"{done / total:.0%} done"
-            self.update(f"{what}, about {left:,.0f} s left", done, total)
+            if done > self._first:
+                what += f", about {(now - self._started) * (total - done) / (done - self._first):,.0f} s left"
+            self.update(what, done, total)
 
     def update(self, state: str, done: int = 0, total: int | None = None) -> None:
         """Show the current state."""

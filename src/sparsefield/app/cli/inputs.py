@@ -215,7 +215,8 @@ def read_data(
         return _read_matrix(data, columns, weight or group)
     source = read_source(data, reading)
     note_format(data, source.format)
-    columns.find(source.table.columns, weight, group)
+    kinds = columns.find(source.table.columns, weight, group).kinds
+    source = _without_codes(source, data, reading, kinds)
     weights = None if weight is None else read_weights(source.table, weight)
     groups = None if group is None else source.table[group]
     table, book, named = describe_columns(source, columns, weight=weight, group=group)
@@ -223,6 +224,34 @@ def read_data(
     about = {"weight": weights, "groups": groups, "book": book, "named": named, "format": source.format}
     X = table.drop([*named.not_learned, *book.left_out])
     return InputData(X, named.observed, named.kinds or "auto", table.height, [data], **about)
+
+
+def _without_codes(source: SourceTable, data: Path, reading: FileFormat, kinds: Mapping[str, str]) -> SourceTable:
+    """Read a table again with missing values for texts such as k.A. among numbers, and for -9 beside a scale of 1 to 5.
+
+    Columns whose kind is given, and files whose words for missing values are, stay as they are.
+    """
+    import polars as pl
+
+    from sparsefield.app.tables.codebook import inspect
+    from sparsefield.app.tables.column_findings import are_text_codes
+
+    codes: dict[str, list[str]] = {}
+    while not (reading.missing or reading.missing_only) and (codes or pl.String in source.table.dtypes):
+        book, before = inspect(source.table.drop(kinds), decimal=source.format.decimal or "."), len(codes)
+        for entry in book.columns:
+            finding = entry.finding("missing codes") if entry.kind == "ordinal" else None
+            negative = [code for code in (finding.values if finding else ()) if code.startswith("-")]
+            texts = entry.other_texts if are_text_codes(pl.Series(entry.other_texts, dtype=pl.String)).all() else ()
+            for code in [code for code in (*texts, *negative) if code not in book.values]:
+                codes.setdefault(code, []).append(entry.name)
+        if len(codes) == before:
+            break
+        source = read_source(data, replace(reading, missing=tuple(codes)))
+    if codes:
+        shown = list_first([f"{code!r} ({list_first(names, MAX_NAMES)})" for code, names in codes.items()], MAX_NAMES)
+        note(f"Read as missing values: {shown}; give --missing to read only its own words so.")
+    return source
 
 
 def note_format(data: Path, file_format: FileFormat) -> None:

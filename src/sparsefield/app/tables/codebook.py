@@ -105,6 +105,7 @@ class Codebook:
             *_say([one for one in codes if one.n_distinct <= MANY_LEVELS], "codes", IS_CODE, option="--nominal"),
             *_say(others, "codes", words, option="--id", is_conditional=True),
             *_missing(rest, self.values),
+            *_named(rest, "outside the scale", "cells outside the scale of the others; correct them"),
             *_texts(rest),
         ]
 
@@ -237,6 +238,15 @@ def _say(
         yield Advice(f"{_quoted(names)} {verbs.split('/')[len(names) > 1]}{rest}", names, option, is_conditional)
 
 
+def _named(columns: Sequence[ColumnEntry], type: FindingType, what: str) -> Iterator[Advice]:
+    """Yield a sentence about the columns with a finding, if any, with what was found in each."""
+    found = [(entry.name, finding.text) for entry in columns if (finding := entry.finding(type))]
+    if found:
+        names = tuple(name for name, _ in found)
+        shown = list_first([f"{name!r} ({text})" for name, text in found])
+        yield Advice(f"{shown} {'has' if len(names) == 1 else 'have'} {what}", names)
+
+
 def _quoted(names: Sequence[str]) -> str:
     return list_first(names, form=repr)
 
@@ -259,7 +269,7 @@ def _texts(columns: Sequence[ColumnEntry]) -> Iterator[Advice]:
     plain = [entry for entry, finding in numbers if finding and finding.readable and not finding.values]
     yield from _say(plain, "numbers as text", "has/have", " numbers kept as text", option="--numeric")
     others, rest = [entry for entry in texts if entry not in plain], "; write all of them alike, "
-    yield from _say(others, "numbers as text", "has/have", f" numbers kept as text{rest}without units, to use them")
+    yield from _named(others, "numbers as text", f"numbers kept as text{rest}without units, to use them")
     rest = f" dates kept as text{rest}or say whether the day comes first"
     option = "--set read.dates=day-first"
     yield from _say(texts, "dates as text", "has/have", rest, option=option, is_conditional=True)

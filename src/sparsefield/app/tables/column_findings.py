@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from sparsefield import config
-from sparsefield.app.tables.values import date_formats, type_columns
+from sparsefield.app.tables.values import date_formats, numbers_of, type_columns
 from sparsefield.data.column_summaries import ColumnSummary, ColumnTraits
 from sparsefield.data.frames import Source
 from sparsefield.data.schema import Kind
@@ -22,7 +22,7 @@ from sparsefield.errors import count, list_first
 
 FindingType = Literal[
     "empty", "identifier", "free text", "dates as text", "numbers as text", "codes", "missing codes",
-    "constant", "many levels",
+    "constant", "many levels", "outside the scale",
 ]  # fmt: skip
 """What may be found about a column."""
 
@@ -44,9 +44,15 @@ IDENTIFIER_NAME = re.compile(
 CODE_NAME = re.compile(r"(?i:(?:^|[\W_])(?:plz|zip|zipcode|postcode|postal|code|nr|id)(?:[\W_]|$))")
 """Names of whole numbers that are codes: plz, zip_code, school_nr."""
 
+POSTCODE_NAME = re.compile(r"(?i:(?:^|[\W_])(?:plz|zip|zipcode|postcode|postal)(?:[\W_]|$))")
+"""Names of codes that may begin with a zero."""
+
 YEARS = (1500, 2200)
 LARGEST_EXACT = 2**53
 """Larger integers are not numbers that a fit accepts."""
+
+FEWEST_OF_SCALE, FEW_CELLS = 30, 2
+"""Cells of a scale, at least, and of a typing error in it, at most."""
 
 MANY_WORDS = 4
 """Nearly all different cells with so many words on average are free text."""
@@ -277,7 +283,8 @@ class _Column:
                 is_named = IDENTIFIER_NAME.search(self.values.name) is not None
                 is_unlearnable = is_named or consecutive or high > LARGEST_EXACT
             is_code = CODE_NAME.search(self.values.name) or self.is_mostly_different
-            if is_code and not is_unlearnable and not years and low >= 10 ** (digits - 1) > 10:
+            least = digits - 1 - bool(POSTCODE_NAME.search(self.values.name))  # 01067 is the number 1067
+            if is_code and not is_unlearnable and not years and low >= 10**least > 10:
                 return Finding("codes", f"{self.n_distinct:,} different whole numbers of {digits} digits")
         return Finding("identifier", values) if is_unlearnable else None
 
@@ -293,6 +300,10 @@ class _Column:
             type, fits = "numbers as text", levels.str.contains(WRITTEN_NUMBER)
             is_readable = type_columns(levels.filter(fits).to_frame(), (), decimal).dtypes[0].is_numeric()
             how = "" if is_readable else ", with another decimal mark or units"
+            plain = levels.filter(numbers_of(levels, decimal).is_not_null())
+            if not is_readable and len(plain) >= ENOUGH * int(fits.sum()):
+                odd = [text for text in levels.filter(fits) if text not in set(plain)]
+                how = f", but not {list_first([f'{text!r} (row {self._row(text)})' for text in odd], SHOWN_LEVELS)}"
         else:
             return None
         others = tuple(levels.filter(~fits))
@@ -315,10 +326,28 @@ class _Column:
         if codes:
             shown = ", ".join(f"{cut_text(code)} ({count(rows, 'row')})" for code, rows in codes.items())
             yield Finding("missing codes", shown, tuple(codes))
+        if outside := self._outside_scale(codes):
+            rows = [f"{text} (row {self._row(text)})" for text in outside]
+            yield Finding("outside the scale", ", ".join(rows), outside)
         if self.n_distinct == 1:
             yield Finding("constant", f"only {cut_text(str(self.known[0]))}")
         if self.is_text and self.kind == "nominal" and self.n_distinct > MANY_LEVELS:
             yield Finding("many levels", f"{self.n_distinct:,}")
+
+    def _row(self, value: str) -> int:
+        """Return the first row with a value, counted from 1."""
+        return int((self.values.cast(pl.String).cast(pl.String) == value).fill_null(False).arg_max() or 0) + 1
+
+    def _outside_scale(self, codes: Mapping[str, int]) -> tuple[str, ...]:
+        """Return whole numbers in a cell or two beyond a scale without gaps, such as 55 or 0 beside 1 to 5."""
+        if self.kind != "ordinal" or not self.values.dtype.is_numeric() or len(self.known) < FEWEST_OF_SCALE:
+            return ()
+        levels = {value: rows for value, rows in self.counts.iter_rows() if f"{value:.0f}" not in codes}
+        scale = [value for value, rows in levels.items() if rows > FEW_CELLS]
+        if len(scale) < 3 or max(scale) - min(scale) >= len(scale):
+            return ()
+        low, high = min(scale), max(scale)
+        return tuple(f"{value:.0f}" for value in levels if not low - (low != 1) <= value <= high + 1)
 
     def _missing_codes(self) -> dict[str, int]:
         """Return {value that may mean a missing one: its number of rows}."""
@@ -327,7 +356,7 @@ class _Column:
             # Among words, positive numbers are suspicious, too.
             among_words = (~levels.str.contains(r"\d")).sum() >= 3
             numbers = [str(code) for code in NUMBER_CODES if code <= -9 or (among_words and code >= 9)]
-            codes = self.counts.filter(_are_text_codes(levels) | levels.is_in(numbers))
+            codes = self.counts.filter(are_text_codes(levels) | levels.is_in(numbers))
             return dict(codes.head(MOST_CODES).iter_rows())
         ends = (self.known.min(), self.known.max())
         if not self.values.dtype.is_numeric() or not any(end in NUMBER_CODES for end in ends):
@@ -360,7 +389,7 @@ def _far_codes(counts: Mapping[float, int], others: np.ndarray, *, ordinal: bool
     return far
 
 
-def _are_text_codes(levels: pl.Series) -> pl.Series:
+def are_text_codes(levels: pl.Series) -> pl.Series:
     """Return which levels are texts for missing answers."""
     return levels.str.strip_chars().str.to_lowercase().is_in(TEXT_CODES)
 
@@ -368,7 +397,7 @@ def _are_text_codes(levels: pl.Series) -> pl.Series:
 def _are_mostly(levels: pl.Series, pattern: str) -> bool:
     """Return whether at least `ENOUGH` of the levels that are no missing codes, and three, match a pattern."""
     for part in (levels.head(100), levels):  # most columns of text show in their first levels that they are
-        part = part.filter(~_are_text_codes(part))
+        part = part.filter(~are_text_codes(part))
         if len(part) < 3 or int(part.str.contains(pattern).sum()) < ENOUGH * len(part):
             return False
     return True

@@ -256,7 +256,7 @@ def _read_sheet(data: bytes, name: str, options: FileFormat) -> SourceTable:
     """Read a sheet of a spreadsheet; its cells are typed as those of text are."""
     import polars as pl
 
-    from sparsefield.app.tables.text import check_header, with_types
+    from sparsefield.app.tables.text import unique_names, with_types
 
     try:
         import fastexcel
@@ -284,8 +284,7 @@ def _read_sheet(data: bytes, name: str, options: FileFormat) -> SourceTable:
     options = replace(options, sheet=sheet, header=options.header is not False, decimal=".")
     names = [f"x{k}" for k in range(cells.width)]
     if options.header and cells.height:
-        names = [cell or f"column {k + 1}" for k, cell in enumerate(cells.row(0))]
-        check_header(names, name)
+        names = unique_names([cell or f"column {k + 1}" for k, cell in enumerate(cells.row(0))], name)
         cells = cells.slice(1)
     cells.columns = names
     if cells.width > 1:  # a blank row of a single column is a missing value

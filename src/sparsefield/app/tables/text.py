@@ -5,7 +5,9 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import itertools
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -217,12 +219,16 @@ def _find_separator(lines: Sequence[str], decimal: str | None) -> str:
     return best if share_of_equal_rows(best) > 0 else separators[-1]
 
 
-def check_header(names: Sequence[str], file: str) -> None:
-    """Refuse names that occur twice."""
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
-        what = f"several columns are named {', '.join(map(repr, twice[:5]))}"
-        raise DataError(f"{file}: {what}: make the names unique. (Without a header, use --set read.header=no.)")
+def unique_names(names: Sequence[str], file: str) -> list[str]:
+    """Return the names of columns; those that occurred before get a number, with a warning: name, name_2."""
+    unique: dict[str, str] = {}
+    for name in names:
+        numbered = (f"{name}_{k}" for k in itertools.count(2))
+        unique[name if name not in unique else next(new for new in numbered if new not in {*unique, *names})] = name
+    if renamed := [f"{old!r} as {new!r}" for new, old in unique.items() if new != old]:
+        what = f"several columns have the same name: {list_first(renamed)} from here on"
+        warnings.warn(f"{file}: {what}. (Without a header, use --set read.header=no.)", UserWarning, stacklevel=2)
+    return list(unique)
 
 
 def _parse(text: str, name: str, found: FileFormat) -> pl.DataFrame:
@@ -231,7 +237,7 @@ def _parse(text: str, name: str, found: FileFormat) -> pl.DataFrame:
     first = next(row for _, row in _records(text, name, separator))
     names = [cell.strip() for cell in first] if header else [f"x{k}" for k in range(len(first))]
     if header:
-        check_header(names, name)
+        names = unique_names(names, name)
     if '"' not in text and "\n" not in text:
         text = text.replace("\r", "\n")  # old Macs; between quotes, line ends belong to cells
     text = text if text.endswith("\n") else text + "\n"

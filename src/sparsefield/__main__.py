@@ -1,0 +1,5 @@
+"""``python -m sparsefield`` is the command ``sparsefield``."""
+
+from sparsefield.app.cli import main
+
+main()
