@@ -70,8 +70,6 @@ class CellProbabilities:
     """Table by table, (states, rows): the marginal of a missing cell; one-hot for an observed cell."""
     conditionals: tuple[np.ndarray, ...]
     """Table by table, (states, rows): an observed cell given all other observed ones; a missing cell's marginal."""
-    log_likelihood: float
-    """As in `Conditionals`."""
     unconverged: int
     methods: frozenset[str]
     """As in `Marginals`."""
@@ -86,9 +84,7 @@ def infer(field: Field, dataset: Dataset, inference: InferenceMethod, engine: En
     for table, predicted, values in zip(dataset.tables, observed.values, marginals.values, strict=True):
         missing = np.repeat(table.codes() < 0, np.diff(table.schema.coding.state_offsets), axis=0)
         conditionals.append(np.where(missing, values, predicted))
-    return CellProbabilities(
-        tuple(marginals.values), tuple(conditionals), observed.log_likelihood, marginals.unconverged, marginals.methods
-    )
+    return CellProbabilities(tuple(marginals.values), tuple(conditionals), marginals.unconverged, marginals.methods)
 
 
 def infer_marginals(field: Field, dataset: Dataset, inference: InferenceMethod, engine: Engine) -> Marginals:

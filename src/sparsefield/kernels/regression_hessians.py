@@ -152,7 +152,9 @@ def set_newton_system(block, coding, p, columns, designs, free, max_rows, least,
         begin, end = ends[0], ends[-1]
         if begin == end:
             continue
-        weight = _weight_of(block, v)
+        weight = block.weight.copy()
+        for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
+            weight[block.missing_rows[g]] = 0.0
         states, rows, weight = _chosen_rows(coding, v, p, weight, ends.shape[0] - 1, max_rows)
         source, parameter = designs.source[begin:end], designs.parameter[begin:end]
         hessian, of_biases = regression_hessian(
@@ -192,15 +194,6 @@ def set_newton_system(block, coding, p, columns, designs, free, max_rows, least,
                 add_scaled(row, product[c * n_arcs + a], cross[c])
             for b in range(n_arcs):
                 matrix[a * n_arcs + b] -= row[b]
-
-
-@njit(nogil=True, cache=True)
-def _weight_of(block, v):
-    """Return the weights of the rows, 0 where a target is missing."""
-    weight = block.weight.copy()
-    for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
-        weight[block.missing_rows[g]] = 0.0
-    return weight
 
 
 @njit(nogil=True, cache=True)

@@ -300,10 +300,7 @@ def sum_completions(codes, labels, logits, offsets, couplings, keys, options, ou
     """
     following, place = np.empty(codes.shape[0], dtype=np.int64), np.full(offsets[-1], -1, dtype=np.int64)
     first, cells = np.empty(codes.shape[0], dtype=np.int64), np.empty(codes.shape[0], dtype=np.int64)
-    widest = 1
-    for v in range(codes.shape[0]):
-        widest = max(widest, offsets[v + 1] - offsets[v])
-    potentials = np.empty(max(options.most, options.inner) * widest)
+    potentials = np.empty(max(options.most, offsets[-1]))
     for row in range(codes.shape[1]):
         count = 0
         for v in range(codes.shape[0]):

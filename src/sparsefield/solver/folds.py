@@ -39,9 +39,6 @@ HIDDEN_SHARE, MANY_CELLS = 0.25, 5_000
 """Share of the known cells of held-out rows that are hidden at a time where cells are missing; with fewer cells than
 that, all others are hidden in turn."""
 
-MANY_ROWS, FOLDS_OF_MANY = 1000, 3
-"""Rows, or groups, of which so many of the folds say enough about l1."""
-
 BATCHES = 10
 """Number of batches in which the held-out data of a fold are scored; the differences of two fields between batches give
 the standard error of their comparison."""
@@ -324,8 +321,7 @@ def _held_out_rows(
                 "as l1 (--l1)."
             )
     n_folds = min(n_folds, n_units)
-    used = FOLDS_OF_MANY if criterion.folds == "auto" and n_units >= MANY_ROWS else n_folds
-    return [rows for rows in row_folds(dataset, criterion.share_of(n_folds), n_folds, rng, groups)[:used] if len(rows)]
+    return [rows for rows in row_folds(dataset, criterion.share_of(n_folds), n_folds, rng, groups) if len(rows)]
 
 
 def _row_fold(
