@@ -248,3 +248,5 @@ def test_templates_that_promise_nothing_are_not_tried() -> None:
     )
     field = RelationalField(random_state=0).fit(data.replace(tables={**data.tables, "pair": noise}, templates=["auto"]))
     assert [template.kind for template in field.field_.layout.templates] == ["within", "swapped"]
+    grouped = RelationalField(l1=2.0, penalty="group", templates="auto", random_state=0).fit(data)
+    assert not any(TRIANGLE in line for line in grouped.template_search_)  # which a group penalty does not select

@@ -140,28 +140,28 @@ class RelationalField(FieldEstimator):
             layout = Layout(names, schemas, templates, ends, has_neighbor_count)
             if not layout.path_views:
                 return _compile(columns, layout, pairs)
-            self._check_paths()
+            for needed in (words for words, wrong in self._path_problems().items() if wrong):
+                raise DataError(f"The templates 'triangle' and 'cycle' need {needed}.")
             return _compile(columns, layout, pairs).with_path_factors()
 
         dataset, start = compile(resolve_templates(data, self.templates)), None
         if (data.templates if self.templates is None else self.templates) == AUTO:
             base = dataset.layout.templates
             with threads_for(self, dataset) as engine:
-                candidates = candidate_templates(data, base)
+                possible = not any(self._path_problems().values())
+                candidates = [t for t in candidate_templates(data, base) if possible or not t.over_paths]
                 chosen, start, self.template_search_ = induce_templates(self, base, candidates, compile, engine)
             dataset = compile(chosen) if chosen != base else dataset
         yield TrainingData(dataset, next(iter(data.sources.values())).kind, start=start)
 
-    def _check_paths(self) -> None:
-        """Refuse options that features over three linked rows do not have."""
-        problems = {
+    def _path_problems(self) -> dict[str, bool]:
+        """Return what features over three linked rows need, and whether the options lack it."""
+        return {
             "objective='pl'": not self.resolve("objective").is_pseudo_likelihood,
             "penalty='l1'": self.penalty != "l1",
             "refit=False or refit=True": self.refit == "ml",
             "rows on this machine": self.resolve("solver").engine is not None,
         }
-        for needed in (words for words, wrong in problems.items() if wrong):
-            raise DataError(f"The templates 'triangle' and 'cycle' need {needed}.")
 
     def transform(self, data: Relational, *, fill: Fill = "auto") -> Relational:
         """Return ``data`` with each missing cell filled, as the same kinds of tables: see `MarkovField.transform`."""

@@ -118,7 +118,10 @@ def induce_templates(
             break
         tried = attempt((*chosen, template), current)
         difference = tried.scores - current.scores
-        better, error = float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(len(difference)))
+        better, n = float(difference.mean()), len(difference)
+        error = (
+            float(difference.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+        )  # where too few cells are left, EBIC decides
         verdict = "added" if better > STANDARD_ERRORS * error else "left out"
         words.append(f"{template.label} {verdict}: hidden cells {better:+.4f} +- {error:.4f} log-probability per cell")
         if verdict == "added":
