@@ -297,7 +297,9 @@ def linked_evidence(field: Field, sample: Dataset, table: str, row: int, most: i
     """
     reasons: list[tuple[float, str]] = []
     for feature in list_features(field):
-        ends = _read_ends(sample, feature) if feature.over_link and len(feature.columns) == 2 else None
+        if not feature.over_link or len(feature.terms) != 2 or table not in [term.table for term in feature.terms]:
+            continue
+        ends = _read_ends(sample, feature)
         if ends is None or any(term.state is None for term in feature.terms):
             continue
         for own, other in (ends, ends[::-1]):
