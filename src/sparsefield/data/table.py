@@ -259,7 +259,7 @@ def encode_column(source: Columns, variable: Variable, unknown: dict[str, Unknow
     known = variable.code_of_label
     table = np.array([known.get(label, -1) for label in cells.labels] + [-1], dtype=np.int32)
     codes = table[cells.codes]
-    rows = np.flatnonzero((codes < 0) & (cells.codes >= 0)) if (table[:-1] < 0).any() else ()
+    rows = np.flatnonzero((codes < 0) & (cells.codes >= 0))
     if len(rows):
         example = unify_labels([*cells.labels], cells.are_objects)[cells.codes[rows].min()]
         unknown[variable.name] = UnknownValues(rows, example)
