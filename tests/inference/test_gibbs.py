@@ -38,8 +38,7 @@ def rows_like(field: Field, row: list, count: int) -> Table:
 
 
 @pytest.mark.parametrize(
-    "row",
-    [[np.nan, np.nan, np.nan, np.nan, 0.7], [np.nan, 2, np.nan, np.nan, -1.0], [1, np.nan, 0, np.nan, 0.0]],
+    "row", [[np.nan, np.nan, np.nan, np.nan, 0.7], [np.nan, 2, np.nan, np.nan, -1.0], [1, np.nan, 0, np.nan, 0.0]]
 )
 def test_samples_have_the_exact_marginals_and_pairs(row) -> None:
     field = small_field()

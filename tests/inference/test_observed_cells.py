@@ -40,12 +40,7 @@ def check(small: Small, error: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"states": (2, 3, 2, 4, 2)},
-        {"states": (2, 3, 2, 3, 2), "triples": 6},
-    ],
-    ids=["pairs", "conjunctions"],
+    "options", [{"states": (2, 3, 2, 4, 2)}, {"states": (2, 3, 2, 3, 2), "triples": 6}], ids=["pairs", "conjunctions"]
 )
 @given(seed=SEEDS)
 def test_observed_cells_beside_several_missing_ones_are_those_of_brute_force(options, seed) -> None:

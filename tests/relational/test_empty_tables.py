@@ -66,10 +66,7 @@ def check_answers(field: RelationalField, data: Relational) -> None:
 
 @pytest.mark.parametrize("kind", ["polars", "array"])
 def test_nobody_need_be_linked(kind) -> None:
-    friends = {
-        "polars": pl.DataFrame(schema={"who": pl.Int64, "whom": pl.Int64}),
-        "array": np.empty((0, 2)),
-    }[kind]
+    friends = {"polars": pl.DataFrame(schema={"who": pl.Int64, "whom": pl.Int64}), "array": np.empty((0, 2))}[kind]
     data = befriended(friends, ("x0", "x1") if kind == "array" else ("who", "whom"))
     assert "friend: 0 rows, 0 variables" in repr(data)
     # Cells of linked tables are drawn, those of a plain row with few completions are not.

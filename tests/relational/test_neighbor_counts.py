@@ -9,12 +9,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from relational_oracle import (
-    neighbors_differ,
-    rows_of,
-    slow_over,
-    tell,
-)
+from relational_oracle import neighbors_differ, rows_of, slow_over, tell
 from villages import TEMPLATES, village
 
 from sparsefield import MeanField, RelationalField, Solver
@@ -73,12 +68,7 @@ def network(friends: list[tuple[int, int]], hidden: float = 0.0, templates=(FRIE
     )
 
 
-LABELS = {
-    "0 and 1": (0, 1),
-    "1 and 0": (1, 0),
-    "no and yes": ("no", "yes"),
-    "yes and no": ("yes", "no"),
-}
+LABELS = {"0 and 1": (0, 1), "1 and 0": (1, 0), "no and yes": ("no", "yes"), "yes and no": ("yes", "no")}
 """What smokes = 0 and 1 may be called. The base of text is the most frequent state; that of 0 and 1 is 0."""
 
 

@@ -6,12 +6,7 @@ from collections import Counter
 
 import numpy as np
 import polars as pl
-from relational_oracle import (
-    ends_counted,
-    layout_of,
-    problem_of,
-    random_field,
-)
+from relational_oracle import ends_counted, layout_of, problem_of, random_field
 from scipy.stats import chi2
 from villages import relational, village
 

@@ -15,14 +15,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 from villages import TEMPLATES, relational, village
 
-from sparsefield import (
-    FixedGraph,
-    MarkovField,
-    MeanField,
-    RelationalField,
-    Solver,
-    load,
-)
+from sparsefield import FixedGraph, MarkovField, MeanField, RelationalField, Solver, load
 from sparsefield.data import NEIGHBOR_COUNT, OffsetLink, Relational
 from sparsefield.errors import DataError, ModelFileError
 from sparsefield.induction import RULES

@@ -177,11 +177,7 @@ def predict_complete(field: FieldWeights, table: int, block: Block) -> np.ndarra
 
 
 def predict_block(
-    field: FieldWeights,
-    table: int,
-    block: Block,
-    dataset: Dataset | None = None,
-    max_cells: int = 0,
+    field: FieldWeights, table: int, block: Block, dataset: Dataset | None = None, max_cells: int = 0
 ) -> np.ndarray:
     """Return the probabilities (states, rows) of the observed cells of a block without links, each given the others.
 

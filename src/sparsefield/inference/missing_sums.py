@@ -281,11 +281,7 @@ class LatentSums(NamedTuple):
 
 
 def sum_out_latent(
-    block: Block,
-    parts: LatentSplit,
-    theta: np.ndarray,
-    errors: np.ndarray,
-    probabilities: np.ndarray | None = None,
+    block: Block, parts: LatentSplit, theta: np.ndarray, errors: np.ndarray, probabilities: np.ndarray | None = None
 ) -> LatentSums:
     """Predict every observed cell from the others, and set the beliefs of latent variables to their posterior.
 

@@ -12,13 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield.compute import Engine
-from sparsefield.data import (
-    Dataset,
-    Layout,
-    deduplicate_rows,
-    hold_out_cells,
-    row_folds,
-)
+from sparsefield.data import Dataset, Layout, deduplicate_rows, hold_out_cells, row_folds
 from sparsefield.data.table import rebuild_table
 from sparsefield.errors import DataError
 from sparsefield.inference import ShortGibbs, infer_marginals, score_rows, settle_paths
@@ -235,10 +229,7 @@ class SelectionPlan(NamedTuple):
 
 
 def make_folds(
-    dataset: Dataset,
-    engine: Engine,
-    options: SelectionOptions,
-    groups: np.ndarray | None = None,
+    dataset: Dataset, engine: Engine, options: SelectionOptions, groups: np.ndarray | None = None
 ) -> SelectionPlan:
     """Return the folds of a dataset; EBIC has one, which has all rows."""
     criterion = options.criterion
@@ -270,11 +261,7 @@ def held_out_refusal() -> DataError:
 
 
 def _hold_out(
-    dataset: Dataset,
-    criterion: HeldOut,
-    engine: Engine,
-    options: SelectionOptions,
-    groups: np.ndarray | None,
+    dataset: Dataset, criterion: HeldOut, engine: Engine, options: SelectionOptions, groups: np.ndarray | None
 ) -> SelectionPlan | None:
     """Hold out rows or cells; None where there are too few."""
     rng = np.random.default_rng(options.seed)

@@ -122,10 +122,7 @@ def test_numeric_words_are_missing_in_all_kinds_of_files(tmp_path: Path) -> None
 def test_cells_keep_their_text_where_that_is_wanted(tmp_path: Path) -> None:
     content = 'a;b;c\n 1,50 ;"x ""y"";\r\nz";NA\n007;-;1.234,5\n'
     (tmp_path / "t.csv").write_bytes(content.encode())
-    assert read_source(tmp_path / "t.csv").cells.rows() == [
-        (" 1,50 ", 'x "y";\r\nz', "NA"),
-        ("007", "-", "1.234,5"),
-    ]
+    assert read_source(tmp_path / "t.csv").cells.rows() == [(" 1,50 ", 'x "y";\r\nz', "NA"), ("007", "-", "1.234,5")]
 
 
 def test_a_quote_within_a_cell_is_read_as_it_is(tmp_path: Path) -> None:

@@ -212,10 +212,7 @@ def test_keys_and_links_of_the_file_take_precedence_over_the_database(database: 
             r"\[links.s\] must be a section with the keys table, column, to for a foreign key, or table",
         ),
         (NATION + "header = 'no'\n", r"\[tables.nation\]: header = 'no': Expected `bool`, got `str`"),
-        (
-            NATION + "numeric = ['size']\n",
-            r"\[tables.nation\]: numeric names the column 'size', which does not exist",
-        ),
+        (NATION + "numeric = ['size']\n", r"\[tables.nation\]: numeric names the column 'size', which does not exist"),
         (NATION + "key = 'nation'\nnumeric = ['nation']\n", "column 'nation' has a kind, but it is a key"),
         ("database = 'nations.csv'\n[tables.nation]\n", "nations.csv: this is no SQLite or DuckDB file"),
         (

@@ -329,7 +329,13 @@ def make_estimator(dataset: InputData, learning: LearningOptions, *, jobs: int |
         resolve_templates(dataset.X, templates)  # reports a mistake in them before any work is done
         field = RelationalField(templates=templates)
     else:
-        field = MarkovField(latent=_parse_latent(learning.latent))
+        latent: dict[str, int] = {}
+        for word in learning.latent or ():
+            name, _, states = word.rpartition("=")
+            if not name or not states.isdecimal() or name in latent:
+                raise DataError(f"--latent takes a new name and a number of states, such as topic=8; got {word!r}.")
+            latent[name] = int(states)
+        field = MarkovField(latent=latent or None)
     field.set_params(kinds=dataset.kinds, n_jobs=jobs, random_state=seed)
     _apply(field, learning.parameters())
     return field
@@ -357,17 +363,6 @@ def _apply(field: AnyField, settings: Sequence[Setting]) -> None:
     except ValueError as error:
         problems.append(str(error))
     _refuse(problems)
-
-
-def _parse_latent(words: list[str] | None) -> dict[str, int] | None:
-    """Return {name: states} from NAME=STATES."""
-    latent: dict[str, int] = {}
-    for word in words or ():
-        name, _, states = word.rpartition("=")
-        if not name or not states.isdecimal() or name in latent:
-            raise DataError(f"--latent takes a new name and a number of states, such as topic=8; got {word!r}.")
-        latent[name] = int(states)
-    return latent or None
 
 
 def report_to(watch: StatusLine) -> FitCallbacks:

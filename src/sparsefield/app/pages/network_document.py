@@ -15,7 +15,6 @@ from sparsefield.app.pages.fit_summary import describe_variable
 from sparsefield.app.pages.layout import GROUP_COLORS, MIN_GROUPED, Groups, layout_nodes
 from sparsefield.app.pages.names import shorten_all
 from sparsefield.data.schema import Variable
-from sparsefield.model.feature_tables import Feature
 
 MAX_EDGES = 5_000
 """Edges of a page; of a larger network only the strongest are on it."""
@@ -131,16 +130,16 @@ def _layout(part: Subgraph, layout_edges: set[int], groups: Groups) -> np.ndarra
 
 
 def _features(network: Network, numbers: list[int]) -> list[list[Any]]:
-    """Return the strongest features of an edge, the linear one first."""
-    return [_feature(f) for f in list_edge(network.field, numbers[: 4 * MAX_FEATURES])[:MAX_FEATURES]]
+    """Return the strongest features of an edge, the linear one first.
 
-
-def _feature(feature: Feature) -> list[Any]:
-    """Return [state, state, weight] of a pair, and [name, null, weight, 1] of more columns."""
-    if len(feature.terms) == 2:
-        states = [None if term.state is None else str(term.state) for term in feature.terms]
-        return [*states, round_number(feature.weight)]
-    return [feature.name, None, round_number(feature.weight), 1]
+    A pair is [state, state, weight], and a feature of more columns [name, null, weight, 1].
+    """
+    rows = []
+    for feature in list_edge(network.field, numbers[: 4 * MAX_FEATURES])[:MAX_FEATURES]:
+        states, weight = [None if term.state is None else str(term.state) for term in feature.terms], feature.weight
+        row = [*states, round_number(weight)] if len(states) == 2 else [feature.name, None, round_number(weight), 1]
+        rows.append(row)
+    return rows
 
 
 def _pair(network: Network, number: int, shares: Mapping[str, DataShares]) -> dict[str, Any] | None:
