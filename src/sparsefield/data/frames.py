@@ -77,8 +77,9 @@ class Source:
         ranks, present = occurs.cumsum(axis=1) - 1, np.ones(self.n_rows, dtype=bool)
         found = {}
         for k, name in enumerate(self.names):
-            column, labels = RawColumn(name, self._array_by_column[:, k], present), np.flatnonzero(occurs[k]) + low
-            found[name] = CategoricalCells(labels.tolist(), ranks[k][distances[:, k]], False, column)
+            column = RawColumn(name, self._array_by_column[:, k], present)
+            labels: list[Label] = [*(np.flatnonzero(occurs[k]) + low).tolist()]
+            found[name] = CategoricalCells(labels, ranks[k][distances[:, k]], False, column)
         return found
 
     @cached_property
