@@ -193,8 +193,15 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Pat
         path = (make or make_path)(estimator, merged, options, engine, checkpoint, start)
         finished = _finish(estimator, merged, path, path.run(), engine)
         by_regressions = _objective_of_structure(estimator, dataset).is_pseudo_likelihood
-        thorough = selection is not None or bool(estimator.refit)
-        evidence = edge_evidence(path.state, thorough=thorough) if by_regressions else None
+        evidence = None
+        clamped = dataset.has_missing and not isinstance(estimator.resolve("missing"), EM)
+        plain = dataset.is_dense and dataset.is_single and not (dataset.has_links or dataset.layout.has_latent or clamped)
+        if by_regressions and plain and dataset.tables:
+            # A weight is no number of rows, unless equal rows were merged.
+            alike = data.groups is None and np.ptp(dataset.row_weights) == 0.0
+            thorough = selection is not None or bool(estimator.refit)
+            rows = merged if alike else dataset
+            evidence = edge_evidence(path.state, rows, data.groups, dataset.n_rows, thorough=thorough)
     result = finished.fit
     if saved is not None:
         saved.clear()
