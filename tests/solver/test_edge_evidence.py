@@ -11,6 +11,7 @@ from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import CRFClassifier, MarkovField, load
+from sparsefield.errors import SelectionWarning
 from sparsefield.solver import evidence
 
 
@@ -27,56 +28,100 @@ def evidence_of(field: MarkovField) -> dict[frozenset[str], tuple[float, float]]
     return {frozenset(row[:2]): row[-2:] for row in field.edges_.rows()}
 
 
-def slow_p_value(codes: np.ndarray, theta: np.ndarray, pair: tuple[int, int], l2: float) -> float:
-    """The test of one edge of a binary field, from loops over rows and numeric Hessians.
-
-    ``theta`` is (columns, columns), biases on the diagonal; an entry beside it is the weight of the columns' product.
-    """
-    n, p = codes.shape
-    score, parts = 0.0, np.zeros(n)
+def slow_p_value(codes: np.ndarray, weight: np.ndarray, pair: tuple[int, int]) -> float:
+    """The test of one edge of a binary table: logistic regressions of its ends without it, with a ridge of 1."""
+    scores = np.zeros(len(codes))
     for a, b in (pair, pair[::-1]):
-        design = codes.copy()
-        design[:, a] = 1.0
-
-        def loss(beta: np.ndarray, design: np.ndarray = design, answers: np.ndarray = codes[:, a]) -> float:
-            logits = design @ beta
-            return float(np.sum(np.log1p(np.exp(logits)) - answers * logits))
-
-        step, unit = 1e-3, np.eye(p)
-        hessian = np.empty((p, p))
-        for i in range(p):
-            for j in range(p):
-                corners = [
-                    s * t * loss(theta[a] + step * (s * unit[i] + t * unit[j])) for s in (1, -1) for t in (1, -1)
-                ]
-                hessian[i, j] = sum(corners) / (4 * step**2)
-        others = [k for k in range(p) if k != b]
-        ridge = np.diag([0.0 if k == a else l2 for k in others])
-        slopes = np.linalg.solve(hessian[np.ix_(others, others)] + ridge, hessian[others, b])
-        errors = 1.0 / (1.0 + np.exp(-design @ theta[a])) - codes[:, a]
-        own = np.array([errors[row] * (design[row, b] - slopes @ design[row, others]) for row in range(n)])
-        score += (hessian[b, b] - hessian[b, others] @ slopes) * theta[a, b] - own.sum()
-        parts += own
-    return float(chi2.sf((1.0 - p / n) * score**2 / np.sum(parts**2), 1))
+        design = np.delete(codes, [b], axis=1)
+        design[:, a - (b < a)] = 1.0
+        ridge = np.diag([0.0 if k == a - (b < a) else 1.0 for k in range(design.shape[1])])
+        theta = np.zeros(design.shape[1])
+        for _ in range(30):
+            p = 1.0 / (1.0 + np.exp(-design @ theta))
+            hessian = (design.T * (weight * p * (1.0 - p))) @ design + ridge
+            theta -= np.linalg.solve(hessian, design.T @ (weight * (p - codes[:, a])) + ridge @ theta)
+        slopes = np.linalg.solve(hessian, design.T @ (weight * p * (1.0 - p) * codes[:, b]))
+        scores += weight * (p - codes[:, a]) * (codes[:, b] - design @ slopes)
+    return float(chi2.sf(scores.sum() ** 2 / np.sum(scores**2), 1))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_p_values_are_those_of_a_slow_computation(weighted: bool) -> None:
     X = draw_chain(150, 4, seed=3)
-    times = np.random.default_rng(0).integers(1, 4, len(X)) if weighted else np.ones(len(X), dtype=int)
-    field = MarkovField(l1=2.0, n_jobs=1).fit(X, sample_weight=times.astype(float))
-    learned = field.field_
-    codes = np.repeat(X, times, axis=0)
+    weight = np.random.default_rng(0).integers(1, 4, len(X)).astype(float) if weighted else np.full(len(X), 5.0)
+    learned = MarkovField(l1=2.0, n_jobs=1).fit(X, sample_weight=weight).field_
     on = np.array([variable.states[int(variable.position_of_code[1])] for variable in learned.schema.variables])
-    codes = (codes[:, [int(name[1:]) for name in learned.schema.names]] == on).astype(float)
-    theta = np.diag(learned.biases)
-    for (a, b), weight in zip(learned.pairs, learned.weights, strict=True):
-        theta[a, b] = theta[b, a] = weight
+    codes = (X[:, [int(name[1:]) for name in learned.schema.names]] == on).astype(float)
     record = learned.record.evidence
     assert record is not None
     assert record.tested == 6
     for ends, p_value in zip(record.edges, record.p_values, strict=True):
-        assert p_value == pytest.approx(slow_p_value(codes, theta, ends, l2=1.0), rel=1e-3)
+        if p_value <= evidence.SCREEN:
+            assert p_value == pytest.approx(slow_p_value(codes, weight / weight.mean(), ends), rel=0.05)
+
+
+def test_weights_are_no_numbers_of_rows_unless_rows_were_merged() -> None:
+    X = draw_chain(300, 5, seed=0)
+    p_values = [
+        MarkovField(l1=5.0 * size, n_jobs=1).fit(X, sample_weight=np.full(300, size)).edges_["p_value"].to_numpy()
+        for size in (1.0, 10.0)
+    ]
+    np.testing.assert_allclose(np.log(p_values[1][:4]), np.log(p_values[0][:4]), rtol=0.01)
+    rows, counts = np.unique(X, axis=0, return_counts=True)
+    merged = MarkovField(l1=5.0, n_jobs=1).fit(rows, sample_weight=counts.astype(float)).edges_["p_value"].to_numpy()
+    assert merged[0] > 1e3 * p_values[0][0]
+
+
+def test_rows_of_a_group_are_no_independent_evidence() -> None:
+    rng, p_values = np.random.default_rng(0), []
+    for _ in range(20):
+        person = np.repeat(np.arange(60), 8)
+        X = rng.integers(0, 2, (60, 5))[person] ^ (rng.random((480, 5)) < 0.1)
+        p_values += evidence_of(MarkovField(l1=1.0, n_jobs=1).fit(X.astype(float), groups=person)).values()
+    assert len(p_values) > 150
+    assert np.mean(np.array(p_values)[:, 0] < 0.05) < 0.1
+
+
+def test_few_rows_make_few_false_edges() -> None:
+    shares, n_true = [], 0
+    for seed in range(15):
+        tests = evidence_of(MarkovField(l1=0.5, n_jobs=1).fit(draw_chain(100, 8, seed, weight=2.0)))
+        hold = {ends for ends, (_, q_value) in tests.items() if q_value <= 0.05}
+        true = {frozenset((f"x{k}", f"x{k + 1}")) for k in range(7)}
+        shares.append(len(hold - true) / max(len(hold), 1))
+        n_true += len(hold & true)
+    assert np.mean(shares) <= 0.05
+    assert n_true >= 0.85 * 15 * 7
+
+
+def test_a_mediator_with_missing_cells_makes_no_edge() -> None:
+    n_false = n_true = 0
+    for seed in range(10):
+        X = draw_chain(800, 4, seed, weight=2.0)
+        X[np.random.default_rng(seed).random(800) < 0.5, 1] = np.nan
+        tests = evidence_of(MarkovField(l1=5.0, n_jobs=1).fit(X))
+        n_false += tests.get(frozenset(("x0", "x2")), (1.0, 1.0))[1] <= 0.05
+        n_true += tests[frozenset(("x1", "x2"))][1] <= 0.05
+    assert n_false <= 1
+    assert n_true == 10
+
+
+def test_edges_that_are_not_monotone_hold() -> None:
+    rng = np.random.default_rng(0)
+    x, o = rng.normal(size=500), rng.integers(1, 6, 500)
+    table = pl.DataFrame(
+        {
+            "x": x,
+            "y": x**2 + rng.normal(size=500),
+            "o": o,
+            "ends": ((np.abs(o - 3) == 2) ^ (rng.random(500) < 0.1)).astype(int),
+            "turned": np.where(rng.random(500) < 0.8, np.abs(o - 3) + 1, rng.integers(1, 4, 500)),
+        }
+    )
+    tests = evidence_of(MarkovField(l1=5.0, n_jobs=1).fit(table))
+    hold = {ends for ends, (_, q_value) in tests.items() if q_value <= 0.05}
+    assert hold >= {frozenset("xy"), frozenset(("o", "ends")), frozenset(("o", "turned"))}
+    assert not any(len(ends & {"x", "y"}) == 1 for ends in hold)
 
 
 def test_no_edge_of_independent_columns_holds_in_nearly_all_tables() -> None:
@@ -119,8 +164,13 @@ def test_edges_outside_the_field_count_where_not_all_are_in_the_regressions(monk
     assert len(selected) < 28
     for ends, (p_value, _) in selected.items():
         assert np.log(p_value + 1e-12) == pytest.approx(np.log(every[ends][0] + 1e-12), abs=1.5)
+    monkeypatch.setattr(evidence, "MIN_ROWS", 0.0)
     monkeypatch.setattr(evidence, "MAX_AT_FIXED_L1", 0.0)
-    assert MarkovField(l1=5.0, n_jobs=1).fit(X).field_.record.evidence is None
+    assert evidence_of(MarkovField(l1=5.0, n_jobs=1).fit(X)) == selected
+    monkeypatch.setattr(evidence, "MAX_OPERATIONS", 0.0)
+    monkeypatch.setattr(evidence, "MAX_ADDED", 0.0)
+    with pytest.warns(SelectionWarning, match="too wide for tests of edges"):
+        assert MarkovField(l1=5.0, n_jobs=1).fit(X).field_.record.evidence is None
 
 
 def test_missing_cells_make_edges_less_sure() -> None:

@@ -24,7 +24,7 @@ from sparsefield.compute import Engine, Threads
 from sparsefield.compute.torch_engine import open_engine
 from sparsefield.data import Dataset, as_array, as_source, deduplicate_rows
 from sparsefield.data.frames import CategoricalCells
-from sparsefield.errors import DataError, interrupts_as_such
+from sparsefield.errors import DataError, SelectionWarning, interrupts_as_such
 from sparsefield.estimators.compiled_rows import threads_for
 from sparsefield.estimators.field_estimator import PARTS, FieldEstimator, TrainingData, as_seed
 from sparsefield.estimators.latent_start import latent_problems
@@ -194,14 +194,20 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Pat
         finished = _finish(estimator, merged, path, path.run(), engine)
         by_regressions = _objective_of_structure(estimator, dataset).is_pseudo_likelihood
         evidence = None
-        clamped = dataset.has_missing and not isinstance(estimator.resolve("missing"), EM)
-        plain = dataset.is_dense and dataset.is_single and not (dataset.has_links or dataset.layout.has_latent or clamped)
-        if by_regressions and plain and dataset.tables:
+        drawn = not dataset.has_missing or isinstance(estimator.resolve("missing"), EM)
+        plain = bool(dataset.tables) and dataset.is_dense and dataset.is_single and not dataset.layout.has_latent
+        if by_regressions and plain and drawn:
             # A weight is no number of rows, unless equal rows were merged.
-            alike = data.groups is None and np.ptp(dataset.row_weights) == 0.0
-            thorough = selection is not None or bool(estimator.refit)
-            rows = merged if alike else dataset
+            merges = data.groups is None and np.ptp(dataset.row_weights) == 0.0
+            rows, thorough = merged if merges else dataset, selection is not None or bool(estimator.refit)
             evidence = edge_evidence(path.state, rows, data.groups, dataset.n_rows, thorough=thorough)
+            if evidence is None:
+                warnings.warn(
+                    "The table is too wide for tests of edges, so no edge is known to hold: raise l1, or fit fewer "
+                    "columns or rows.",
+                    SelectionWarning,
+                    stacklevel=3,
+                )
     result = finished.fit
     if saved is not None:
         saved.clear()

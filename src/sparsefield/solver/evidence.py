@@ -44,7 +44,7 @@ SCREEN = 0.1
 
 MAX_STEPS, TOLERANCE, REFIT_TOLERANCE, LONGEST_STEP, MIN_PROGRESS = 20, 0.25, 0.02, 4.0, 0.3
 """Newton steps of a regression at most; the share of standard errors below which they end, with all edges and without
-one; the largest change of a parameter in one of them; and the share of a decrement above which the next step has a new Hessian."""
+one; the largest change of a parameter; and the share of a decrement above which the next step has a new Hessian."""
 
 COPIES, ROUNDS = 4, 6
 """Completions of a row with missing cells, and rounds in which all of them are drawn."""
@@ -89,7 +89,8 @@ class Columns:
             table = table.astype(np.float32)
             parts.append((table[block.codes[v]].T if is_target else table.T, np.full(len(kind), v), kind, place, table))
         values, owner, kind, place, tables = zip(*parts, strict=True)
-        return cls(*map(np.concatenate, (values, owner, kind, place)), tables[: schema.n_targets])
+        values, owner, kind, place = map(np.concatenate, (values, owner, kind, place))
+        return cls(values, owner, kind, place, tables[: schema.n_targets])
 
 
 def _powers(score: np.ndarray, weight: np.ndarray, degree: int) -> np.ndarray:
@@ -140,7 +141,14 @@ class Rows:
         weight = (block.weight * (n_rows / block.weight.sum()) / copies)[take]
         starts = np.flatnonzero(np.diff(take, prepend=-1)) if missing.any() else None
         first = starts if groups is None else np.flatnonzero(np.diff(groups[take], prepend=-1))
-        return cls(columns.values[:, take].astype(np.float32), weight.astype(np.float32), ~missing[:, take], n_rows != block.n_rows, starts, first)
+        return cls(
+            columns.values[:, take].astype(np.float32),
+            weight.astype(np.float32),
+            ~missing[:, take],
+            n_rows != block.n_rows,
+            starts,
+            first,
+        )
 
     def chunks(self) -> Iterator[slice]:
         """Yield rows, about `CHUNK` at a time, groups together."""
@@ -263,7 +271,7 @@ class Regression:
     def without(
         self, rows: Rows, edges: np.ndarray, tested: np.ndarray, ridge: float, refit: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return estimates without an edge, and the sources of the scores of its features, decorrelated from all others.
+        """Return estimates without edges, and the sources of their scores, decorrelated from those of all others.
 
         These are (edges, own, 1 + sources) and (edges, tested features, own, 1 + sources). Unless ``refit``, the loss
         is taken as quadratic.
@@ -271,18 +279,18 @@ class Regression:
         Parameters
         ----------
         edges : (edges, features) parameters
-        tested : (edges, tested features), some of them
+        tested : (edges, tested features), positions among the features of an edge
         """
         k, m = self.theta.shape
         inner = np.linalg.inv(self.inverse[edges[:, :, None], edges[:, None]])
         projections = inner @ self.inverse[edges]
         theta = self.theta.ravel() - (self.theta.flat[edges][:, None] @ projections)[:, 0]
-        projections = projections[np.arange(len(edges))[:, None], [np.searchsorted(*p) for p in zip(edges, tested)]]
-        for number, (removed, own) in enumerate(zip(edges, tested, strict=True)) if refit else ():
-            free, start = np.setdiff1d(np.arange(k * m), removed), theta[number].copy()
+        projections = projections[np.arange(len(edges))[:, None], tested]
+        for number, removed in enumerate(edges) if refit else ():
+            free, own, start = np.setdiff1d(np.arange(k * m), removed), removed[tested[number]], theta[number].copy()
             start[removed] = 0.0
-            estimate, hessian, inverse = self.minimize(rows, start.reshape(k, m), free, ridge, REFIT_TOLERANCE, MAX_STEPS)
-            theta[number], projections[number] = estimate.ravel(), 0.0
+            start, hessian, inverse = self.minimize(rows, start.reshape(k, m), free, ridge, REFIT_TOLERANCE, MAX_STEPS)
+            theta[number], projections[number] = start.ravel(), 0.0
             projections[number, np.arange(len(own)), own] = 1.0
             projections[number][:, free] = -hessian[np.ix_(own, free)] @ inverse
         return theta.reshape(-1, k, m), projections.reshape(*tested.shape, k, m).astype(np.float32)
@@ -290,10 +298,11 @@ class Regression:
 
 def _inverse(matrix: np.ndarray) -> np.ndarray:
     """Return the inverse of a positive definite matrix."""
-    factor, info = lapack.dpotrf(matrix, lower=1)
+    routines: Any = lapack
+    factor, info = routines.dpotrf(matrix, lower=1)
     if info:
         return np.linalg.pinv(matrix, hermitian=True)
-    inverse = lapack.dpotri(factor, lower=1)[0]
+    inverse = routines.dpotri(factor, lower=1)[0]
     return np.tril(inverse) + np.tril(inverse, -1).T
 
 
@@ -407,13 +416,15 @@ def _test(
 ) -> np.ndarray:
     """Return the p-values of edges, of which ``number`` (variables, variables) has the positions."""
     owner, kind = columns.owner, columns.kind
-    highest = max(kind[r.own].max() for r in regressions)
+    highest = max(kind[np.append(r.own, r.source[1:])].max() for r in regressions)
     widths = np.array([np.bincount(owner, (kind == k) & (k <= highest), len(number)) for k in (LINEAR, SQUARE)])
-    widths = widths.astype(np.int64)
-    parameters = [np.tile(np.append(-1, number[r.target, owner[r.source[1:]]]), len(r.own)) for r in regressions]
-    shapes = widths[:, edges].transpose(1, 2, 0)  # (edges, ends, kinds)
-    linear = shapes[..., 0].prod(axis=1)
+    shapes = widths.astype(np.int64)[:, edges].transpose(1, 2, 0)  # (edges, ends, kinds)
     sizes = shapes.sum(axis=2).prod(axis=1)
+    for v in np.flatnonzero(widths[LINEAR] > 1):  # the indicators of all states say what those of all but one do
+        widths[LINEAR, v] -= np.ptp(rows.values[(owner == v) & (kind == LINEAR)].sum(axis=0)) < 1e-6
+    free = np.array([widths[LINEAR, edges].prod(axis=1), widths.sum(axis=0)[edges].prod(axis=1)])
+    free[1] -= free[0]
+    parameters = [np.tile(np.append(-1, number[r.target, owner[r.source[1:]]]), len(r.own)) for r in regressions]
     wald, ends = np.zeros((2, len(edges))), np.zeros(len(edges))
     for r, edge in zip(regressions, parameters, strict=True) if complete else ():
         kinds = np.maximum(kind[r.own][:, None], np.append(HIGHER, kind[r.source[1:]])).ravel()
@@ -423,7 +434,7 @@ def _test(
                 theta = r.theta.flat[own][:, None]
                 wald[test, numbers] += (theta @ information @ theta.swapaxes(1, 2))[:, 0, 0]
                 ends[numbers] += test == LINEAR
-    p_values = _combine(wald / np.maximum(ends, 1.0), np.array([linear, sizes - linear]))
+    p_values = _combine(wald / np.maximum(ends, 1.0), free)
     chosen = np.flatnonzero(p_values <= SCREEN) if complete else np.arange(len(edges))
     if not len(chosen):
         return p_values
@@ -442,7 +453,7 @@ def _test(
             counts = is_tested[removed].sum(axis=1)
             for count in np.unique(counts).tolist():
                 some = counts == count
-                own = removed[some][is_tested[removed[some]]].reshape(-1, count)
+                own = np.nonzero(is_tested[removed[some]])[1].reshape(-1, count)
                 is_second, n_own = edges[numbers[some], :1] != r.target, len(r.own)
                 transposed = np.arange(count).reshape(-1, n_own).T.ravel()
                 places = first[numbers[some]][:, None] + np.where(is_second, transposed, np.arange(count))
@@ -454,7 +465,7 @@ def _test(
     for some in rows.chunks():
         scores = np.zeros((n_tested, some.stop - some.start))
         for r, own in zip(regressions, tasks, strict=True):
-            sources, observed = r.sources(rows.values[:, some]) if own else None, rows.observed[r.target, some]
+            sources, observed = r.sources(rows.values[:, some]), rows.observed[r.target, some]
             for numbers, places, theta, projections in own:
                 errors = r.table.T @ r.predict(theta, sources) - rows.values[r.own, some]
                 part = ((projections @ sources) * (errors * observed)[:, None]).sum(axis=2)
@@ -478,7 +489,7 @@ def _test(
         if rows.starts is not None:
             statistics *= shares[group]
         if not complete:
-            degrees = np.maximum(degrees, [linear[group], (sizes - linear)[group]])
+            degrees = np.maximum(degrees, free[:, group])
         p_values[group] = _combine(statistics, degrees)
     return p_values
 
