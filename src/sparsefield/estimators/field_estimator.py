@@ -164,9 +164,10 @@ class FieldEstimator(FieldParameters, BaseEstimator):
         of their other weights, of levels and bins. Between other columns, states have no order: the weight is the norm
         of all weights, and the sign 0. The strength is the size of the weight, or ``beyond`` where that is 0. Selected
         by predictions (``selection="heldout"``), many weights help only a little. The p-value is that of a test that
-        the edge is not needed beside all others, from regressions without L1 and a sandwich variance (scores and their
-        curvature; rows of ``groups`` count together, and a weight is no number of rows), and the q-value the least false discovery rate (Benjamini and Hochberg) at which the edge holds among all that the table
-        could have: read those up to 0.05 as the network.
+        the edge is not needed beside all others, linear or curved, from regressions without L1 and a sandwich variance
+        in which rows of ``groups`` count together and a weight is no number of rows. The q-value is the least false
+        discovery rate (Benjamini and Hochberg) at which the edge holds among all that the table could have: read those
+        up to 0.05 as the network.
         Both are NaN where there are no tests: for linked and sparse tables, latent variables, other objectives than
         "pl", beliefs in place of missing cells, rows in parts, and tables that are too wide.
         """
