@@ -237,8 +237,8 @@ def _without_codes(source: SourceTable, data: Path, reading: FileFormat, kinds: 
     from sparsefield.app.tables.column_findings import are_text_codes
 
     codes: dict[str, list[str]] = {}
-    while not (reading.missing or reading.missing_only) and (codes or pl.String in source.table.dtypes):
-        book, before = inspect(source.table.drop(kinds), decimal=source.format.decimal or "."), len(codes)
+    while not (reading.missing or reading.missing_only) and (rest := source.table.drop(kinds)).width:
+        book, before = inspect(rest, decimal=source.format.decimal or "."), len(codes)
         for entry in book.columns:
             finding = entry.finding("missing codes") if entry.kind == "ordinal" else None
             negative = [code for code in (finding.values if finding else ()) if code.startswith("-")]
