@@ -27,7 +27,7 @@ from sparsefield.solver.working_set import CenteredParametrization
 SHARE_OF_LARGEST = 0.02
 """The l1 of trials, as a share of the largest gradient of a field of biases, where the estimator selects its own."""
 
-MAX_NEIGHBORS, MAX_ENTITIES = 2_000_000, 500
+MAX_NEIGHBORS, MAX_ENTITIES = 100_000, 500
 """Pairs of rows of a template "shared", and entities of one over paths, up to which it is tried: others take long."""
 
 MOST_FEATURES = 200
