@@ -69,9 +69,6 @@ class MissingCells:
         """Return whether the optimum is exact enough; otherwise cells have been replaced, and more rounds follow."""
         return True
 
-    def draw_few(self) -> None:
-        """Reduce the completions of a row to those of the first rounds, for what takes long with all of them."""
-
     def observed_loss(self) -> float:
         """Return minus the sum over observed cells of ln p(cell | all other observed cells) at the current weights."""
         return self._working_set.loss
@@ -205,9 +202,6 @@ class MonteCarloEM(MissingCells):
         self.is_final = False
         self.refresh()
         return False
-
-    def draw_few(self) -> None:
-        self._draw(self._working_set.theta, self._options.copies)
 
     def observed_loss(self) -> float:
         problem: Any = self._working_set.problem
