@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import combinations, islice
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -276,7 +277,7 @@ class Network:
         a, b = np.where(backward, node[two], node[one]), np.where(backward, node[one], node[two])
         of_paths, states, templates = layout.path_terms(field.pairs)
         columns = np.arange(len(field.pairs)), template, a, b, slope[one] * slope[two]
-        parts = [tuple(np.delete(column, of_paths) for column in columns)]
+        parts: list[Any] = [tuple(np.delete(column, of_paths) for column in columns)]
         conjunctions, tables = field.conjunctions, layout.table_of_column[field.conjunctions[:, 0]]
         higher = [(of_paths, states, len(layout.tables) + templates)]
         higher.append((len(field.pairs) + np.arange(len(conjunctions)), conjunctions, tables))

@@ -152,8 +152,8 @@ def estimated_gain(dataset: Dataset, field: Field, template: Template, l1: float
     own = np.flatnonzero(mine[found.features[:, 1]])
     if not len(own):
         return 0.0
-    arcs, n = layout.arcs(found.features[own]), layout.n_target_columns
-    centered = CenteredParametrization(*problem.moments(), np.ones(n, dtype=bool))
+    arcs, n, (means, variances) = layout.arcs(found.features[own]), layout.n_target_columns, problem.moments()
+    centered = CenteredParametrization(means, variances, np.ones(n, dtype=bool))
     curvature = centered.curvature(arcs, problem.bias_hessian(), len(own))[n:]
     excess = np.abs(found.gradient[own]) - l1 * layout.feature_factors(found.features[own])
     price = np.log(layout.n_candidate_pairs - field.layout.n_candidate_pairs)

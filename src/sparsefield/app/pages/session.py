@@ -191,7 +191,8 @@ class Session:
 
     def _describe_linked(self, table: str, row: int) -> dict[str, Any]:
         """Return the rows that a row is linked to and those linked to it, and what their states say about its own."""
-        rows, neighbors = self._rows(), []
+        rows: Any = self._rows()
+        neighbors = []
 
         def show(there: str, row: int) -> list[Any]:
             values = rows.values(there, row).items()

@@ -114,7 +114,7 @@ class Database:
 
     def find_keys(
         self, names: Mapping[str, str], keys: Mapping[str, str] | None = None
-    ) -> tuple[Mapping[str, str], list[ForeignKey], list[Reference]]:
+    ) -> tuple[dict[str, str], list[ForeignKey], list[Reference]]:
         """Return {table: key}, the declared links to keys, and foreign keys of several columns or to other columns.
 
         ``names`` are {table: the name that it gets}. Without a primary key, the key is a column that others reference;
@@ -127,7 +127,7 @@ class Database:
             keys = {names[own.to]: own.to_columns[0] for own in reversed(single)} | primary
         links = [own for own in single if own.to_columns[0] == keys.get(names[own.to])]
         named = [ForeignKey(names[own.table], own.columns[0], names[own.to]) for own in links]
-        return keys, named, [own for own in references if own not in links]
+        return dict(keys), named, [own for own in references if own not in links]
 
     def select(self, table: str) -> tuple[str, list[str]]:
         """Return a SELECT of the columns of a table, as types that are learned, and the binary columns that it lacks.
@@ -198,7 +198,7 @@ def open_database(place: Path | str, name: str = "") -> Iterator[Database]:
         raise DataError(f"{name}: this is no SQLite or DuckDB file: name a file with one table under [tables.NAME].")
     if system == "duckdb":
         try:
-            import duckdb
+            import duckdb  # pyright: ignore[reportMissingImports]
         except ImportError:
             raise DataError(f"{name}: this is a DuckDB file: {_EXTRA} to read it.") from None
         safe = ("enable_external_access", "autoload_known_extensions", "python_enable_replacements")
@@ -225,7 +225,7 @@ def _open_postgres(address: str) -> Iterator[Database]:
     """Connect to PostgreSQL, and read all tables as they are at one moment."""
     url, password = without_password(address)
     try:
-        import psycopg
+        import psycopg  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise DataError(f"{url}: {_EXTRA} to read tables of PostgreSQL.") from None
     try:

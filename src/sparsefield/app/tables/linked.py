@@ -148,7 +148,8 @@ def propose_schema(place: Path | str) -> SchemaProposal:
     and named as one or as a column of another table that has its values; a link has the name of a table or of its key,
     or text, and all its values are keys of that table. Columns that cannot be learned are ignored.
     """
-    sources, files, keys, links, queries = {}, {}, {}, [], {}
+    keys: dict[str, str] = {}
+    sources, files, links, queries = {}, {}, [], {}
     notes, guesses = defaultdict[tuple[str, str], list[str]](list), list[str]()
     others: list[Reference] = []
     if is_folder := system_of(place) is None and Path(place).is_dir():

@@ -201,10 +201,14 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
     if database is not None:
         queries = {name: table.get("query", table.get("table", name)) for name, table in tables.items()}
         is_file = system_of(database) != "postgres"
-        inputs = (path.parent / database,) if is_file else ()
+        inputs: tuple[Path, ...] = (path.parent / database,) if is_file else ()
         with _prefix_errors(path):
             data = read_database(
-                inputs[0] if is_file else database, queries, keys=keys or None, links=links or None, **options
+                path.parent / database if is_file else database,
+                queries,
+                keys=keys or None,
+                links=links or None,
+                **options,
             )
     else:
         for name, table in tables.items():
