@@ -187,15 +187,6 @@ def split_hessians(design: Designs, flat: np.ndarray) -> Iterator[tuple[np.ndarr
         start += size * size
 
 
-def groups_by_size(groups: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield groups of the same size, (groups,), and the positions of their members, (groups, size); -1 is no group."""
-    order = np.argsort(groups, kind="stable")
-    order = order[groups[order] >= 0]
-    numbers, first, sizes = np.unique(groups[order], return_index=True, return_counts=True)
-    for size in np.unique(sizes):
-        yield numbers[sizes == size], order[first[sizes == size][:, None] + np.arange(size)]
-
-
 def wald_test(weights: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return Wald statistics of weights, (..., k), with covariances, (..., k, k), and at least 1 degree of freedom.
 

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
-from scipy.special import chdtrc
+from scipy.special import chdtrc, softmax
 from scipy.stats import false_discovery_control
 
 from sparsefield.data import Block, Dataset, Layout
 from sparsefield.data.coding import ColumnClass
 from sparsefield.data.table import join_blocks
 from sparsefield.model.fit_record import EdgeEvidence
-from sparsefield.objectives.curvature import groups_by_size, wald_test
+from sparsefield.objectives.curvature import wald_test
 from sparsefield.solver.state import State
 
 MAX_OPERATIONS, MAX_ADDED, MAX_AT_FIXED_L1 = 2e10, 4e9, 5e8
@@ -73,15 +74,17 @@ class Columns:
 
     @classmethod
     def of(cls, layout: Layout, block: Block) -> Columns:
-        schema, parts = layout.schemas[0], []
-        for v, variable in enumerate(schema.variables):
-            columns = np.arange(*schema.offsets[v : v + 2])
-            classes = layout.column_classes[columns]
-            columns = columns[~np.isin(classes, (ColumnClass.LEVEL, ColumnClass.OBSERVED_LEVEL, ColumnClass.SQUARE))]
-            is_target = v < schema.n_targets
-            table = variable.coded[:, columns - schema.offsets[v]] if is_target else block.beliefs[columns].T
+        schema, classes, parts = layout.schemas[0], layout.column_classes, []
+        left_out = (ColumnClass.LEVEL, ColumnClass.OBSERVED_LEVEL, ColumnClass.SQUARE)
+        is_used, is_score = (
+            ~np.isin(classes, left_out),
+            np.isin(classes, (ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE)),
+        )
+        for v, (variable, (start, stop)) in enumerate(zip(schema.variables, pairwise(schema.offsets), strict=True)):
+            columns, is_target = start + np.flatnonzero(is_used[start:stop]), v < schema.n_targets
+            table = variable.coded[:, columns - start] if is_target else block.beliefs[columns].T
             kind = np.full(len(columns), LINEAR)
-            if np.isin(classes, (ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE)).any():
+            if is_score[start:stop].any():
                 degree = 3 if variable.numeric else min(len(variable.states) - 1, 5)
                 table = _powers(table[:, 0], variable.code_frequencies if is_target else block.weight, degree)
                 kind = np.minimum(np.arange(table.shape[1]), HIGHER)
@@ -150,34 +153,37 @@ class Rows:
             first,
         )
 
-    def chunks(self) -> Iterator[slice]:
-        """Yield rows, about `CHUNK` at a time, groups together."""
+    @cached_property
+    def chunks(self) -> list[slice]:
+        """Rows, about `CHUNK` at a time, groups together."""
         n_rows = len(self.weight)
         ends = np.append(np.arange(0, n_rows, CHUNK), n_rows)
         if self.groups is not None:
             groups = np.append(self.groups, n_rows)
             ends = groups[np.searchsorted(groups, ends)]
-        yield from (slice(*pair) for pair in pairwise(np.unique(ends).tolist()))
+        return [slice(*pair) for pair in pairwise(np.unique(ends).tolist())]
 
     def independent(self, scores: np.ndarray, some: slice) -> np.ndarray:
         """Return weighted sums of scores (..., rows of a chunk) that are independent: of groups, or of rows."""
         if self.groups is None:
             return scores * (np.sqrt(self.weight[some]) if self.counts else self.weight[some])
-        return np.add.reduceat(scores * self.weight[some], _within(self.groups, some), axis=-1)
+        return _sum_by(self.groups, scores * self.weight[some], some)
 
     def information(self, scores: np.ndarray, some: slice) -> np.ndarray:
         """Return what completed rows tell, and what their observed cells do (Louis, 1982): sums of squares (2, ...)."""
         assert self.starts is not None
-        starts, scores = _within(self.starts, some), scores * self.weight[some]
-        copies = np.diff(np.append(starts, some.stop - some.start))
-        squares = copies * np.add.reduceat(np.square(scores), starts, axis=-1)
-        between = copies * np.square(np.add.reduceat(scores, starts, axis=-1))
+        scores = scores * self.weight[some]
+        copies = _sum_by(self.starts, np.ones(scores.shape[-1]), some)
+        squares = copies * _sum_by(self.starts, np.square(scores), some)
+        between = copies * np.square(_sum_by(self.starts, scores, some))
         known = np.where(copies > 1, (between - squares) / np.maximum(copies - 1, 1), squares)
         return np.array([squares.sum(axis=-1), known.sum(axis=-1)])
 
 
-def _within(starts: np.ndarray, some: slice) -> np.ndarray:
-    return starts[slice(*np.searchsorted(starts, [some.start, some.stop]))] - some.start
+def _sum_by(starts: np.ndarray, values: np.ndarray, some: slice) -> np.ndarray:
+    """Return the sums of values (..., rows of a chunk) between starts among all rows."""
+    first = starts[slice(*np.searchsorted(starts, [some.start, some.stop]))] - some.start
+    return np.add.reduceat(values, first, axis=-1)
 
 
 @dataclass(frozen=True)
@@ -195,6 +201,7 @@ class Regression:
     """(1 + sources,): -1 for the bias, and columns of others."""
     theta: np.ndarray
     """(own, 1 + sources)"""
+    ridge: float
     inverse: Any = None
     """(parameters, parameters): that of the Hessian, with a ridge."""
 
@@ -208,13 +215,10 @@ class Regression:
         """Return the probabilities of states, (..., states, rows), for parameters (..., own, 1 + sources)."""
         theta = theta.astype(np.float32)
         if self.table.shape == (2, 1):
-            (low,), (high,) = self.table
-            logits = (high - low) * (theta[..., 0, :] @ sources) + (self.offset[1] - self.offset[0])
-            p = 1.0 / (1.0 + np.exp(-logits.clip(-80.0, 80.0)))
-            return np.concatenate([1.0 - p, p], axis=-1).reshape(*p.shape[:-1], 2, -1)
-        p = self.table @ (theta @ sources) + self.offset[:, None]
-        p = np.exp(p - p.max(axis=-2, keepdims=True))
-        return p / p.sum(axis=-2, keepdims=True)
+            half = 0.5 * (self.table[1, 0] - self.table[0, 0]) * theta[..., 0, :]
+            p = 0.5 + 0.5 * np.tanh(half @ sources + 0.5 * (self.offset[1] - self.offset[0]))
+            return np.stack([1.0 - p, p], axis=-2)
+        return softmax(self.table @ (theta @ sources) + self.offset[:, None], axis=-2)
 
     def derivatives(
         self, rows: Rows, parts: Iterable[tuple[slice, np.ndarray]], theta: np.ndarray, curvature: bool
@@ -226,26 +230,25 @@ class Regression:
             weight, p = rows.weight[some] * rows.observed[self.target, some], self.predict(theta, sources)
             means = self.table.T @ p
             gradient += (weight * (means - rows.values[self.own, some])) @ sources.T
-            for a, b in combinations(range(k), 2) if curvature else ():
-                product = (self.table[:, a] * self.table[:, b]) @ p - means[a] * means[b]
-                hessian[a, :, b] += (sources * (weight * product)) @ sources.T
             for a in range(k if curvature else 0):
-                variance = weight * (np.square(self.table[:, a]) @ p - np.square(means[a]))
-                roots = sources * np.sqrt(variance.clip(0.0))
+                covariances = weight * ((self.table[:, a:] * self.table[:, a, None]).T @ p - means[a:] * means[a])
+                roots = sources * np.sqrt(covariances[0].clip(0.0))  # a product with itself takes half the time
                 hessian[a, :, a] += roots @ roots.T
+                for b in range(a + 1, k):
+                    hessian[a, :, b] += (sources * covariances[b - a]) @ sources.T
         for a, b in combinations(range(k), 2):
             hessian[b, :, a] = hessian[a, :, b].T
         return gradient, hessian.reshape(k * m, k * m)
 
     def minimize(
-        self, rows: Rows, theta: np.ndarray, free: np.ndarray, ridge: float, tolerance: float, max_steps: int
+        self, rows: Rows, theta: np.ndarray, free: np.ndarray, tolerance: float, max_steps: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the optimum over free parameters; and the Hessian, and the inverse of its part of these, near it."""
         theta, before, hessian, inverse, step = theta.copy(), 0.0, np.empty(0), np.empty(0), np.zeros(len(free))
-        parts = [(some, self.sources(rows.values[:, some])) for some in rows.chunks()]
+        parts = [(some, self.sources(rows.values[:, some])) for some in rows.chunks]
         for _ in range(max_steps):
             slope, new = self.derivatives(rows, parts, theta, curvature=not before)
-            slope[:, 1:] += ridge * theta[:, 1:]
+            slope[:, 1:] += self.ridge * theta[:, 1:]
             gradient = slope.ravel()
             if before and -gradient[free] @ step > 0.5 * before:  # too far beyond the optimum along the step
                 step = 0.5 * step
@@ -254,7 +257,7 @@ class Regression:
                 continue
             if not before:
                 largest = new.diagonal().max(initial=1.0)
-                ridges = np.full(theta.shape, max(ridge, 1e-12 * largest))
+                ridges = np.full(theta.shape, max(self.ridge, 1e-12 * largest))
                 ridges[:, 0] = BIAS_RIDGE * largest
                 hessian = new + np.diag(ridges.ravel())
                 inverse = _inverse(hessian[np.ix_(free, free)] if len(free) < theta.size else hessian)
@@ -268,32 +271,41 @@ class Regression:
             before = 0.0 if before and decrement > MIN_PROGRESS * before else shrink * decrement
         return theta, hessian, inverse
 
+    def neighbors(self, columns: Columns, wanted: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Yield those of the wanted neighbors that are alike in the kinds of their columns, and their parameters.
+
+        These are (neighbors,), (neighbors, own, sources), and the kinds of the parameters, (own, sources).
+        """
+        place = 1 + np.flatnonzero(wanted[columns.owner[self.source[1:]]])
+        owner, kind = columns.owner[self.source[place]], columns.kind[self.source[place]]
+        others, first, widths = np.unique(owner, return_index=True, return_counts=True)
+        # One linear column comes before powers, so that this difference tells how many columns there are of each kind.
+        keys = np.bincount(owner, np.where(kind == LINEAR, 1, -1))[others]
+        for key in np.unique(keys):
+            alike = np.flatnonzero(keys == key)
+            sources = first[alike, None] + np.arange(int(widths[alike[0]]))
+            parameters = np.arange(len(self.own))[:, None] * len(self.source) + place[sources][:, None]
+            yield others[alike], parameters, np.maximum.outer(columns.kind[self.own], kind[sources[0]])
+
     def without(
-        self, rows: Rows, edges: np.ndarray, tested: np.ndarray, ridge: float, refit: bool
+        self, rows: Rows, edges: np.ndarray, is_tested: np.ndarray, refit: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return estimates without edges, and the sources of their scores, decorrelated from those of all others.
 
-        These are (edges, own, 1 + sources) and (edges, tested features, own, 1 + sources). Unless ``refit``, the loss
-        is taken as quadratic.
-
-        Parameters
-        ----------
-        edges : (edges, features) parameters
-        tested : (edges, tested features), positions among the features of an edge
+        These are (edges, own, 1 + sources) and (edges, tested parameters, own, 1 + sources), for the parameters
+        (edges, features) of edges, of which some are tested. Unless ``refit``, the loss is taken as quadratic.
         """
         k, m = self.theta.shape
-        inner = np.linalg.inv(self.inverse[edges[:, :, None], edges[:, None]])
-        projections = inner @ self.inverse[edges]
+        projections = np.linalg.inv(self.inverse[edges[:, :, None], edges[:, None]]) @ self.inverse[edges]
         theta = self.theta.ravel() - (self.theta.flat[edges][:, None] @ projections)[:, 0]
-        projections = projections[np.arange(len(edges))[:, None], tested]
+        projections = projections[:, is_tested]
         for number, removed in enumerate(edges) if refit else ():
-            free, own, start = np.setdiff1d(np.arange(k * m), removed), removed[tested[number]], theta[number].copy()
+            free, start = np.delete(np.arange(k * m), removed), theta[number].copy()
             start[removed] = 0.0
-            start, hessian, inverse = self.minimize(rows, start.reshape(k, m), free, ridge, REFIT_TOLERANCE, MAX_STEPS)
-            theta[number], projections[number] = start.ravel(), 0.0
-            projections[number, np.arange(len(own)), own] = 1.0
-            projections[number][:, free] = -hessian[np.ix_(own, free)] @ inverse
-        return theta.reshape(-1, k, m), projections.reshape(*tested.shape, k, m).astype(np.float32)
+            start, hessian, inverse = self.minimize(rows, start.reshape(k, m), free, REFIT_TOLERANCE, MAX_STEPS)
+            theta[number], projections[number] = start.ravel(), np.eye(k * m)[removed[is_tested]]
+            projections[number][:, free] = -hessian[np.ix_(removed[is_tested], free)] @ inverse
+        return theta.reshape(-1, k, m), projections.reshape(len(edges), -1, k, m).astype(np.float32)
 
 
 def _inverse(matrix: np.ndarray) -> np.ndarray:
@@ -303,7 +315,7 @@ def _inverse(matrix: np.ndarray) -> np.ndarray:
     if info:
         return np.linalg.pinv(matrix, hermitian=True)
     inverse = routines.dpotri(factor, lower=1)[0]
-    return np.tril(inverse) + np.tril(inverse, -1).T
+    return inverse + np.tril(inverse, -1).T
 
 
 def edge_evidence(
@@ -338,159 +350,133 @@ def edge_evidence(
     is_level = np.isin(layout.column_classes[pairs], (ColumnClass.LEVEL, ColumnClass.OBSERVED_LEVEL)).any(axis=1)
     curved[tuple(ends[is_level].T)] = True
     curved |= curved.T
-    operations, regressions, number = np.inf, [], np.full((n_variables, n_variables), -1)
+    operations, number, owner = np.inf, np.full((n_variables, n_variables), -1), columns.owner
     for edges, highest in ((every, HIGHER), (every, LINEAR), (selected, HIGHER), (selected, LINEAR)):
         number[:] = -1
         number[tuple(edges.T)] = number[tuple(edges.T[::-1])] = np.arange(len(edges))
-        used = [
-            (number[v, columns.owner] >= 0)
-            & (columns.kind <= np.where(curved[v, columns.owner], highest, min(highest, SQUARE)))
-            for v in range(schema.n_targets)
-        ]
-        own = [np.flatnonzero((columns.owner == v) & (columns.kind <= min(highest, SQUARE))) for v in range(len(used))]
-        sizes = [len(o) * (1.0 + u.sum()) for o, u in zip(own, used, strict=True)]
+        is_own = columns.kind <= min(highest, SQUARE)
+        used = (number[:, owner] >= 0) & (is_own | (curved[:, owner] & (columns.kind <= highest)))
+        sizes = (np.bincount(owner, is_own, n_variables) * (1.0 + used.sum(axis=1)))[: schema.n_targets]
         operations = len(rows.weight) * float(np.square(sizes).sum())
         limit = MAX_ADDED if thorough or edges is selected else MAX_AT_FIXED_L1
-        if operations <= limit and MIN_ROWS * max(sizes, default=0.0) <= n_independent:
+        if operations <= limit and MIN_ROWS * sizes.max(initial=0.0) <= n_independent:
             break
     if operations > MAX_OPERATIONS:
         return None
     if not len(edges):
         return EdgeEvidence((), (), (), len(every))
+    columns = replace(columns, kind=np.where(is_own, columns.kind, HIGHER))
     place = np.full(layout.n_columns, -1)
     place[columns.place[columns.place >= 0]] = np.flatnonzero(columns.place >= 0)
     start, (a, b) = np.zeros((len(columns.owner), len(columns.owner))), place[pairs].T
     known = (a >= 0) & (b >= 0)
     start[a[known], b[known]] = start[b[known], a[known]] = weights[known]
+    regressions, ridge = [], max(state.options.l2 * n_rows / float(block.weight.sum()), MIN_RIDGE)
     for v, variable in enumerate(schema.targets):
-        source = np.append(-1, np.flatnonzero(used[v]))
-        theta = start[own[v]][:, source]
+        own, source = np.flatnonzero(is_own & (owner == v)), np.append(-1, np.flatnonzero(used[v]))
+        theta = start[own][:, source]
         theta[:, 0] = 0.0
         biases = working_set.theta[slice(*schema.target_offsets[v : v + 2])]
-        table, column = columns.tables[v][:, : len(own[v])], columns.place[own[v]]
+        table, column = columns.tables[v][:, : len(own)], columns.place[own]
         theta[column >= 0, 0] = biases[column[column >= 0] - schema.target_offsets[v]]
         offset = variable.log_base + variable.coded @ biases - table @ theta[:, 0]
-        regressions.append(Regression(v, own[v], table, offset.astype(np.float32), source, theta))
-    ridge = max(state.options.l2 * n_rows / float(block.weight.sum()), MIN_RIDGE)
-    regressions = _estimate([r for r in regressions if r.theta.size], rows, columns, ridge)
-    p_values = _test(regressions, rows, columns, edges, number, complete=len(edges) == len(every), ridge=ridge)
+        if len(own):
+            regressions.append(Regression(v, own, table, offset.astype(np.float32), source, theta, ridge))
+    _estimate(regressions, rows, columns)
+    p_values = _test(regressions, rows, columns, edges, number, screen=len(edges) == len(every))
     q_values = false_discovery_control(np.pad(p_values, (0, len(every) - len(edges)), constant_values=1.0))
     found = number[tuple(selected.T)]
+    p_values, q_values = p_values[found], q_values[found]
     return EdgeEvidence(
-        tuple(map(tuple, selected.tolist())),
-        tuple(p_values[found].tolist()),
-        tuple(q_values[found].tolist()),
-        len(every),
+        tuple(map(tuple, selected.tolist())), tuple(p_values.tolist()), tuple(q_values.tolist()), len(every)
     )
 
 
-def _estimate(regressions: list[Regression], rows: Rows, columns: Columns, ridge: float) -> list[Regression]:
-    """Return the regressions at their optima; missing cells are drawn in between, each from its regression."""
-    rng, cells = np.random.default_rng(0), [np.flatnonzero(~rows.observed[r.target]) for r in regressions]
-    places = [np.flatnonzero(columns.owner == r.target) for r in regressions]
-    for r, missing, place in zip(regressions, cells, places, strict=True):
-        seen = np.flatnonzero(rows.observed[r.target])
-        rows.values[place[:, None], missing] = rows.values[place[:, None], rng.choice(seen, len(missing))]
-    for left in range(ROUNDS if any(map(len, cells)) else 0, -1, -1):
-        for k, (r, missing, place) in enumerate(zip(regressions, cells, places, strict=True)):
-            theta, _, inverse = r.minimize(
-                rows, r.theta, np.arange(r.theta.size), ridge, TOLERANCE, 1 if left else MAX_STEPS
-            )
-            regressions[k] = r = replace(r, theta=theta, inverse=inverse)
-            if left and len(missing):
-                p = r.predict(theta, r.sources(rows.values[:, missing])).cumsum(axis=0)
-                codes = (p < rng.random(len(missing))).sum(axis=0).clip(max=len(p) - 1)
-                rows.values[place[:, None], missing] = columns.tables[r.target][codes].T
-    return regressions
+def _estimate(regressions: list[Regression], rows: Rows, columns: Columns) -> None:
+    """Put regressions at their optima; missing cells are drawn in between, each from its regression."""
+    rng, cells = np.random.default_rng(0), []
+    for r in regressions:
+        seen, missing = np.flatnonzero(rows.observed[r.target]), np.flatnonzero(~rows.observed[r.target])
+        cells.append((np.flatnonzero(columns.owner == r.target)[:, None], missing))
+        rows.values[cells[-1]] = rows.values[cells[-1][0], rng.choice(seen, len(missing))]
+    for left in range(ROUNDS if rows.starts is not None else 0, -1, -1):
+        for k, (r, cell) in enumerate(zip(regressions, cells, strict=True)):
+            free, steps = np.arange(r.theta.size), 1 if left else MAX_STEPS
+            theta, _, inverse = r.minimize(rows, r.theta, free, TOLERANCE, steps)
+            regressions[k] = replace(r, theta=theta, inverse=inverse)
+            if left and len(cell[1]):
+                p = r.predict(theta, r.sources(rows.values[:, cell[1]])).cumsum(axis=0)
+                codes = (p < rng.random(len(cell[1]))).sum(axis=0).clip(max=len(p) - 1)
+                rows.values[cell] = columns.tables[r.target][codes].T
 
 
 def _test(
-    regressions: Sequence[Regression],
-    rows: Rows,
-    columns: Columns,
-    edges: np.ndarray,
-    number: np.ndarray,
-    *,
-    complete: bool,
-    ridge: float,
+    regressions: Sequence[Regression], rows: Rows, columns: Columns, edges: np.ndarray, number: np.ndarray, screen: bool
 ) -> np.ndarray:
-    """Return the p-values of edges, of which ``number`` (variables, variables) has the positions."""
-    owner, kind = columns.owner, columns.kind
-    highest = max(kind[np.append(r.own, r.source[1:])].max() for r in regressions)
-    widths = np.array([np.bincount(owner, (kind == k) & (k <= highest), len(number)) for k in (LINEAR, SQUARE)])
-    shapes = widths.astype(np.int64)[:, edges].transpose(1, 2, 0)  # (edges, ends, kinds)
-    sizes = shapes.sum(axis=2).prod(axis=1)
-    for v in np.flatnonzero(widths[LINEAR] > 1):  # the indicators of all states say what those of all but one do
-        widths[LINEAR, v] -= np.ptp(rows.values[(owner == v) & (kind == LINEAR)].sum(axis=0)) < 1e-6
-    free = np.array([widths[LINEAR, edges].prod(axis=1), widths.sum(axis=0)[edges].prod(axis=1)])
+    """Return the p-values of edges; with a screen, those of Wald tests where these tell little."""
+    n_linear, n_square = (np.bincount(columns.owner, columns.kind == k, len(number)) for k in (LINEAR, SQUARE))
+    widths = np.array([n_linear, n_linear + n_square], dtype=int)
+    sizes, free = widths[1, edges].prod(axis=1), widths.copy()
+    for v in np.flatnonzero(n_linear > 1):  # the indicators of all states say what those of all but one do
+        free[:, v] -= np.ptp(rows.values[(columns.owner == v) & (columns.kind == LINEAR)].sum(axis=0)) < 1e-6
+    free = free[:, edges].prod(axis=2)
     free[1] -= free[0]
-    parameters = [np.tile(np.append(-1, number[r.target, owner[r.source[1:]]]), len(r.own)) for r in regressions]
-    wald, ends = np.zeros((2, len(edges))), np.zeros(len(edges))
-    for r, edge in zip(regressions, parameters, strict=True) if complete else ():
-        kinds = np.maximum(kind[r.own][:, None], np.append(HIGHER, kind[r.source[1:]])).ravel()
-        for test in (LINEAR, SQUARE):
-            for numbers, own in groups_by_size(np.where(kinds == test, edge, -1)):
-                information = np.linalg.inv(r.inverse[own[:, :, None], own[:, None]])
-                theta = r.theta.flat[own][:, None]
-                wald[test, numbers] += (theta @ information @ theta.swapaxes(1, 2))[:, 0, 0]
-                ends[numbers] += test == LINEAR
-    p_values = _combine(wald / np.maximum(ends, 1.0), free)
-    chosen = np.flatnonzero(p_values <= SCREEN) if complete else np.arange(len(edges))
-    if not len(chosen):
-        return p_values
-    first = np.full(len(edges), -1)
+    p_values = np.zeros(len(edges))
+    if screen:
+        statistics, ends = np.zeros((2, len(edges))), np.zeros(len(edges))
+        for r in regressions:
+            for others, parameters, kinds in r.neighbors(columns, number[r.target] >= 0):
+                edge = number[r.target, others]
+                ends[edge] += 1.0
+                for test in (LINEAR, SQUARE):
+                    own = parameters[:, kinds == test]
+                    theta, information = r.theta.flat[own], np.linalg.inv(r.inverse[own[:, :, None], own[:, None]])
+                    statistics[test, edge] += np.einsum("ek,ekl,el->e", theta, information, theta)
+        p_values = _combine(statistics / np.maximum(ends, 1.0), free)
+    chosen = np.flatnonzero(p_values <= SCREEN)
+    chosen = chosen[np.argsort(sizes[chosen], kind="stable")]
+    groups = np.split(chosen, np.flatnonzero(np.diff(sizes[chosen])) + 1) if len(chosen) else []
+    first = np.full(len(edges) + 1, -1)
     first[chosen] = np.cumsum(sizes[chosen]) - sizes[chosen]
-    n_tested = int(sizes[chosen].sum())
-    # Those of edges that are not chosen, and of none, become -1.
-    parameters = [np.where(np.append(first, -1)[edge] >= 0, edge, -1) for edge in parameters]
-    costs = [(edge >= 0).sum() * len(edge) ** 2.0 for edge in parameters]
-    refit = 3.0 * len(rows.weight) * sum(costs) <= MAX_REFITS
-    tasks: list[list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]] = []
-    for r, edge in zip(regressions, parameters, strict=True):
-        tasks.append([])
-        is_tested = np.tile(np.append(False, kind[r.source[1:]] <= SQUARE), len(r.own))
-        for numbers, removed in groups_by_size(edge):
-            counts = is_tested[removed].sum(axis=1)
-            for count in np.unique(counts).tolist():
-                some = counts == count
-                own = np.nonzero(is_tested[removed[some]])[1].reshape(-1, count)
-                is_second, n_own = edges[numbers[some], :1] != r.target, len(r.own)
-                transposed = np.arange(count).reshape(-1, n_own).T.ravel()
-                places = first[numbers[some]][:, None] + np.where(is_second, transposed, np.arange(count))
-                tasks[-1].append((numbers[some], places, *r.without(rows, removed[some], own, ridge, refit)))
-    sums, told = np.zeros(n_tested), np.zeros((2, len(edges)))
-    patterns, pattern = np.unique(shapes[chosen].reshape(len(chosen), -1), axis=0, return_inverse=True)
-    groups = [chosen[pattern.ravel() == k] for k in range(len(patterns))]
-    products: list[Any] = [0.0] * len(groups)
-    for some in rows.chunks():
-        scores = np.zeros((n_tested, some.stop - some.start))
-        for r, own in zip(regressions, tasks, strict=True):
-            sources, observed = r.sources(rows.values[:, some]), rows.observed[r.target, some]
-            for numbers, places, theta, projections in own:
-                errors = r.table.T @ r.predict(theta, sources) - rows.values[r.own, some]
-                part = ((projections @ sources) * (errors * observed)[:, None]).sum(axis=2)
-                scores[places] += part
-                if rows.starts is not None:
-                    told[:, numbers] += rows.information(part, some).sum(axis=2)
+    found = [(r, *alike) for r in regressions for alike in r.neighbors(columns, first[number[r.target]] >= 0)]
+    cost = 3.0 * len(rows.weight) * sum(parameters.size * r.theta.size**2.0 for r, _, parameters, _ in found)
+    tasks, is_square = [], np.zeros(sizes[chosen].sum(), dtype=bool)
+    for r, others, parameters, kinds in found:
+        edge, is_tested = number[r.target, others], kinds <= SQUARE
+        place = np.arange(np.count_nonzero(is_tested)).reshape(len(r.own), -1)
+        transposed = np.arange(place.size).reshape(place.shape[::-1]).T
+        place = np.where((others < r.target)[:, None, None], transposed, place).reshape(len(edge), -1)
+        place += first[edge][:, None]
+        is_square[place] = kinds[is_tested] == SQUARE
+        estimates = r.without(rows, parameters.reshape(len(edge), -1), is_tested.ravel(), cost <= MAX_REFITS)
+        tasks.append((r, edge, place, *estimates))
+    sums, told, products = np.zeros(len(is_square)), np.zeros((2, len(edges))), [np.zeros(())] * len(groups)
+    blocks = [(slice(first[g[0]], first[g[-1]] + sizes[g[0]]), (len(g), sizes[g[0]])) for g in groups]
+    for some in rows.chunks:
+        scores = np.zeros((len(sums), some.stop - some.start))
+        for r, edge, place, theta, projections in tasks:
+            sources = r.sources(rows.values[:, some])
+            errors = (r.table.T @ r.predict(theta, sources) - rows.values[r.own, some]) * rows.observed[r.target, some]
+            part = ((projections @ sources) * errors[:, None]).sum(axis=2)
+            scores[place] += part
+            if rows.starts is not None:
+                told[:, edge] += rows.information(part, some).sum(axis=2)
         sums += scores @ rows.weight[some]
-        parts = rows.independent(scores, some)
-        for k, group in enumerate(groups):
-            own = parts[first[group][:, None] + np.arange(sizes[group[0]])]
+        scores = rows.independent(scores, some)
+        for k, (block, shape) in enumerate(blocks):
+            own = scores[block].reshape(*shape, -1)
             products[k] = products[k] + own @ own.swapaxes(1, 2)
     shares = np.square(np.maximum(told[1], 0.01 * told[0]) / np.where(told[0] > 0.0, told[0], 1.0))
-    for group, covariance in zip(groups, products, strict=True):
-        linear_a, square_a, linear_b, square_b = shapes[group[0]].ravel()
-        kinds = np.maximum.outer(np.arange(linear_a + square_a) >= linear_a, np.arange(linear_b + square_b) >= linear_b)
+    for group, (block, shape), product in zip(groups, blocks, products, strict=True):
         statistics, degrees = np.zeros((2, len(group))), np.zeros((2, len(group)))
-        for test, own in enumerate((np.flatnonzero(~kinds), np.flatnonzero(kinds))):
-            if len(own):
-                score = sums[first[group][:, None] + own]
-                statistics[test], degrees[test] = wald_test(score, covariance[:, own[:, None], own])
+        for test, own in enumerate((~is_square[block].reshape(shape), is_square[block].reshape(shape))):
+            if own.any():  # others are 0, which does not count
+                score, covariance = sums[block].reshape(shape) * own, product * (own[:, None] & own[:, :, None])
+                statistics[test], degrees[test] = wald_test(score, covariance)
+                degrees[test] *= own.any(axis=1)
         if rows.starts is not None:
             statistics *= shares[group]
-        if not complete:
-            degrees = np.maximum(degrees, free[:, group])
-        p_values[group] = _combine(statistics, degrees)
+        p_values[group] = _combine(statistics, degrees if screen else np.maximum(degrees, free[:, group]))
     return p_values
 
 
