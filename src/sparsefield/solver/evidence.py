@@ -7,7 +7,7 @@ estimator (Godambe), q-values those of Benjamini and Hochberg over all candidate
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise
@@ -75,13 +75,10 @@ class Columns:
     @classmethod
     def of(cls, layout: Layout, block: Block) -> Columns:
         schema, classes, parts = layout.schemas[0], layout.column_classes, []
-        left_out = (ColumnClass.LEVEL, ColumnClass.OBSERVED_LEVEL, ColumnClass.SQUARE)
-        is_used, is_score = (
-            ~np.isin(classes, left_out),
-            np.isin(classes, (ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE)),
-        )
+        levels = (ColumnClass.LEVEL, ColumnClass.OBSERVED_LEVEL, ColumnClass.SQUARE)
+        is_score = np.isin(classes, (ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE))
         for v, (variable, (start, stop)) in enumerate(zip(schema.variables, pairwise(schema.offsets), strict=True)):
-            columns, is_target = start + np.flatnonzero(is_used[start:stop]), v < schema.n_targets
+            columns, is_target = start + np.flatnonzero(~np.isin(classes[start:stop], levels)), v < schema.n_targets
             table = variable.coded[:, columns - start] if is_target else block.beliefs[columns].T
             kind = np.full(len(columns), LINEAR)
             if is_score[start:stop].any():
@@ -104,17 +101,12 @@ def _powers(score: np.ndarray, weight: np.ndarray, degree: int) -> np.ndarray:
     weight = weight / weight.sum()
     _, level = np.unique(score, return_inverse=True)
     share = np.bincount(level, weight)
-    rank, columns = (2.0 * np.cumsum(share) - share)[level] - 1.0, [np.ones(len(score)), score]
-    for power in range(2, degree + 1):
-        column = rank**power
-        size = np.sqrt(weight @ np.square(column))
-        for other in (*columns, *columns):  # twice, against rounding errors
-            column = column - (weight @ (column * other)) / max(weight @ np.square(other), 1e-300) * other
-        scale = np.sqrt(weight @ np.square(column))
-        if not scale > 1e-2 * size:
-            break
-        columns.append(column / scale)
-    return np.column_stack(columns[1:])
+    rank = (2.0 * np.cumsum(share) - share)[level] - 1.0
+    powers = np.column_stack([np.ones(len(score)), score, *(rank**power for power in range(2, degree + 1))])
+    upper: Any = np.linalg.qr(np.sqrt(weight)[:, None] * powers, mode="r")
+    is_new = np.abs(upper.diagonal()) > 1e-2 * np.linalg.norm(upper, axis=0)[: len(upper)]
+    n = int(np.append(is_new, False).argmin())
+    return np.column_stack([score, (powers[:, :n] @ np.linalg.inv(upper[:n, :n]))[:, 2:]])
 
 
 @dataclass(frozen=True)
@@ -141,17 +133,11 @@ class Rows:
         copies = np.where(missing.any(axis=0), COPIES, 1)
         order = np.arange(block.n_rows) if groups is None else np.argsort(groups, kind="stable")
         take = np.repeat(order, copies[order])
-        weight = (block.weight * (n_rows / block.weight.sum()) / copies)[take]
+        weight = (block.weight * (n_rows / block.weight.sum()) / copies)[take].astype(np.float32)
         starts = np.flatnonzero(np.diff(take, prepend=-1)) if missing.any() else None
         first = starts if groups is None else np.flatnonzero(np.diff(groups[take], prepend=-1))
-        return cls(
-            columns.values[:, take].astype(np.float32),
-            weight.astype(np.float32),
-            ~missing[:, take],
-            n_rows != block.n_rows,
-            starts,
-            first,
-        )
+        values = columns.values[:, take].astype(np.float32)
+        return cls(values, weight, ~missing[:, take], n_rows != block.n_rows, starts, first)
 
     @cached_property
     def chunks(self) -> list[slice]:
@@ -220,51 +206,45 @@ class Regression:
             return np.stack([1.0 - p, p], axis=-2)
         return softmax(self.table @ (theta @ sources) + self.offset[:, None], axis=-2)
 
-    def derivatives(
-        self, rows: Rows, parts: Iterable[tuple[slice, np.ndarray]], theta: np.ndarray, curvature: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradient of the loss, (own, 1 + sources), and its Hessian if it is wanted."""
-        k, m = theta.shape
-        gradient, hessian = np.zeros((k, m)), np.zeros((k, m, k, m))
-        for some, sources in parts:
-            weight, p = rows.weight[some] * rows.observed[self.target, some], self.predict(theta, sources)
-            means = self.table.T @ p
-            gradient += (weight * (means - rows.values[self.own, some])) @ sources.T
-            for a in range(k if curvature else 0):
-                covariances = weight * ((self.table[:, a:] * self.table[:, a, None]).T @ p - means[a:] * means[a])
-                roots = sources * np.sqrt(covariances[0].clip(0.0))  # a product with itself takes half the time
-                hessian[a, :, a] += roots @ roots.T
-                for b in range(a + 1, k):
-                    hessian[a, :, b] += (sources * covariances[b - a]) @ sources.T
-        for a, b in combinations(range(k), 2):
-            hessian[b, :, a] = hessian[a, :, b].T
-        return gradient, hessian.reshape(k * m, k * m)
-
     def minimize(
         self, rows: Rows, theta: np.ndarray, free: np.ndarray, tolerance: float, max_steps: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the optimum over free parameters; and the Hessian, and the inverse of its part of these, near it."""
-        theta, before, hessian, inverse, step = theta.copy(), 0.0, np.empty(0), np.empty(0), np.zeros(len(free))
+        (k, m), theta, before = theta.shape, theta.copy(), 0.0
+        hessian, inverse, step = np.empty(0), np.empty(0), np.zeros(len(free))
         parts = [(some, self.sources(rows.values[:, some])) for some in rows.chunks]
         for _ in range(max_steps):
-            slope, new = self.derivatives(rows, parts, theta, curvature=not before)
-            slope[:, 1:] += self.ridge * theta[:, 1:]
-            gradient = slope.ravel()
-            if before and -gradient[free] @ step > 0.5 * before:  # too far beyond the optimum along the step
+            slope, new = np.zeros((k, m)), np.zeros((k, m, k, m))
+            slope[:, 1:] = self.ridge * theta[:, 1:]
+            for some, sources in parts:
+                weight, p = rows.weight[some] * rows.observed[self.target, some], self.predict(theta, sources)
+                means = self.table.T @ p
+                slope += (weight * (means - rows.values[self.own, some])) @ sources.T
+                for a in range(0 if before else k):
+                    covariances = weight * ((self.table[:, a:] * self.table[:, a, None]).T @ p - means[a:] * means[a])
+                    roots = sources * np.sqrt(covariances[0].clip(0.0))  # a product with itself takes half the time
+                    new[a, :, a] += roots @ roots.T
+                    for b in range(a + 1, k):
+                        new[a, :, b] += (sources * covariances[b - a]) @ sources.T
+            gradient = slope.flat[free]
+            if before and -gradient @ step > 0.5 * before:  # too far beyond the optimum along the step
                 step = 0.5 * step
                 theta.flat[free] += step
                 before *= 0.5
                 continue
             if not before:
-                largest = new.diagonal().max(initial=1.0)
-                ridges = np.full(theta.shape, max(self.ridge, 1e-12 * largest))
+                for a, b in combinations(range(k), 2):
+                    new[b, :, a] = new[a, :, b].T
+                hessian = new.reshape(k * m, k * m)
+                largest = hessian.diagonal().max(initial=1.0)
+                ridges = np.full((k, m), max(self.ridge, 1e-12 * largest))
                 ridges[:, 0] = BIAS_RIDGE * largest
-                hessian = new + np.diag(ridges.ravel())
+                hessian += np.diag(ridges.ravel())
                 inverse = _inverse(hessian[np.ix_(free, free)] if len(free) < theta.size else hessian)
-            step = inverse @ gradient[free]
-            decrement = float(gradient[free] @ step)
+            step = inverse @ gradient
+            decrement = float(gradient @ step)
             shrink = LONGEST_STEP / max(np.abs(step).max(initial=0.0), LONGEST_STEP)
-            step = shrink * step
+            step *= shrink
             theta.flat[free] -= step
             if decrement <= tolerance**2 * len(free):
                 break
@@ -423,16 +403,7 @@ def _test(
     free[1] -= free[0]
     p_values = np.zeros(len(edges))
     if screen:
-        statistics, ends = np.zeros((2, len(edges))), np.zeros(len(edges))
-        for r in regressions:
-            for others, parameters, kinds in r.neighbors(columns, number[r.target] >= 0):
-                edge = number[r.target, others]
-                ends[edge] += 1.0
-                for test in (LINEAR, SQUARE):
-                    own = parameters[:, kinds == test]
-                    theta, information = r.theta.flat[own], np.linalg.inv(r.inverse[own[:, :, None], own[:, None]])
-                    statistics[test, edge] += np.einsum("ek,ekl,el->e", theta, information, theta)
-        p_values = _combine(statistics / np.maximum(ends, 1.0), free)
+        p_values = _combine(_wald_statistics(regressions, columns, number, len(edges)), free)
     chosen = np.flatnonzero(p_values <= SCREEN)
     chosen = chosen[np.argsort(sizes[chosen], kind="stable")]
     groups = np.split(chosen, np.flatnonzero(np.diff(sizes[chosen])) + 1) if len(chosen) else []
@@ -478,6 +449,22 @@ def _test(
             statistics *= shares[group]
         p_values[group] = _combine(statistics, degrees if screen else np.maximum(degrees, free[:, group]))
     return p_values
+
+
+def _wald_statistics(
+    regressions: Sequence[Regression], columns: Columns, number: np.ndarray, n_edges: int
+) -> np.ndarray:
+    """Return the Wald statistics, (2, edges), of linear features and of squares: the means of those of both ends."""
+    statistics, ends = np.zeros((2, n_edges)), np.zeros(n_edges)
+    for r in regressions:
+        for others, parameters, kinds in r.neighbors(columns, number[r.target] >= 0):
+            edge = number[r.target, others]
+            ends[edge] += 1.0
+            for test in (LINEAR, SQUARE):
+                own = parameters[:, kinds == test]
+                theta, information = r.theta.flat[own], np.linalg.inv(r.inverse[own[:, :, None], own[:, None]])
+                statistics[test, edge] += np.einsum("ek,ekl,el->e", theta, information, theta)
+    return statistics / np.maximum(ends, 1.0)
 
 
 def _combine(statistics: np.ndarray, degrees: np.ndarray) -> np.ndarray:
