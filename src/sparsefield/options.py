@@ -104,9 +104,7 @@ RULES: dict[str, Rule] = {
     "l1": number(words=("auto",)),
     "penalty": choice("l1", "group"),
     "l2": NOT_NEGATIVE,
-    "kinds": Rule(
-        lambda value: isinstance(value, Mapping) or value == "auto", "'auto' or a dict such as {'age': 'numeric'}"
-    ),
+    "kinds": Rule(lambda value: isinstance(value, Mapping) or value == "auto", "'auto' or {column: kind}"),
     "observed": attributes("None or a list such as ['age', 'sex']", methods=("__iter__",)),
     "templates": attributes("None or a list such as ['within person']", methods=("__iter__",)),
     "label_penalty": POSITIVE,
@@ -252,9 +250,7 @@ def resolve_parts(names: Iterable[str], resolve: Callable[[str], Any]) -> tuple[
 
 def changed_fields(value: Any) -> dict[str, Any]:
     """Return the options of an option object that differ from their defaults."""
-    return {
-        field.name: getattr(value, field.name) for field in fields(value) if getattr(value, field.name) != field.default
-    }
+    return {part.name: getattr(value, part.name) for part in fields(value) if getattr(value, part.name) != part.default}
 
 
 def as_expression(value: Any) -> str:

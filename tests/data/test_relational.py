@@ -91,9 +91,9 @@ def test_offset_links_equal_those_of_a_double_loop(rows, by: int, along: bool) -
             {"along": "at"},
             "Link 'next': column 'at' of 'token' must contain integers",
         ),
-        ({"at": [1.5, 2.5], "tag": [0, 1]}, {"along": "at"}, "must contain integers and no missing values"),
-        ({"at": [2**62, 1], "tag": [0, 1]}, {"along": "at"}, "must contain integers and no missing values"),
-        ({"at": [1, 2, 1], "tag": [0, 1, 1]}, {"along": "at"}, "several rows of 'token' have the same position: row 3"),
+        ({"at": [1.5, 2.5], "tag": [0, 1]}, {"along": "at"}, "must contain integers, none missing"),
+        ({"at": [2**62, 1], "tag": [0, 1]}, {"along": "at"}, "must contain integers, none missing"),
+        ({"at": [1, 2, 1], "tag": [0, 1, 1]}, {"along": "at"}, "several rows of 'token' share a position: row 3"),
         ({"at": ["x", None], "tag": [0, 1]}, {"within": ("at",)}, "'at' of table 'token' has missing values"),
     ],
 )
@@ -167,7 +167,7 @@ def test_keys_of_another_table_are_recognized() -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        (["a", "b", "a", "b"], "several rows with the same key in 'id': a, b. A key must identify one row"),
+        (["a", "b", "a", "b"], "several rows with the same key in 'id': a, b. Keep one each"),
         (["a", None, "b", None], "Table 'n' has rows without a key in 'id': row 2, 4"),
     ],
 )
@@ -184,7 +184,7 @@ def test_a_key_identifies_one_row(keys, words: str) -> None:
         ({"keys": {"natoin": "nation"}}, "keys= names the table 'natoin', which is not there; tables: nation, pair"),
         ({"keys": {"nation": "name"}}, "keys= names the column 'name' of table 'nation'.*columns: nation, rich, area"),
         ({"observed": {"nation": ["y"]}}, "observed= names the column 'y'"),
-        ({"observed": {"nation": ["nation"]}}, "Column 'nation' of table 'nation' is observed, but also a key"),
+        ({"observed": {"nation": ["nation"]}}, "Column 'nation' of 'nation' is observed, but a key"),
         ({"ignore": {"nation": ["y"]}}, "ignore= names the column 'y'"),
         ({"links": {"a b": ("pair", "subject", "nation")}}, "Link 'a b': the name of a link must be one word"),
         ({"links": {"s": ("pair", "subject", "nations")}}, "link 's' names the table 'nations'"),

@@ -151,7 +151,7 @@ def test_few_groups_make_few_folds() -> None:
     [
         (["a"] * 7, r"groups.shape == \(7,\), expected \(120,\)"),
         ([None, *["a", "b"] * 59, "c"], r"groups has 1 missing value\(s\), the first in row 0 .*: .* rows out"),
-        (["a"] * 120, "one group only.*leave groups out"),
+        (["a"] * 120, "only one group.*leave groups out"),
         ("doctor", "names the column 'doctor', which X does not have"),
     ],
 )

@@ -80,7 +80,7 @@ def test_a_field_of_an_objective_that_is_not_here_predicts_with_a_warning(exampl
 
 
 def test_columns_of_more_states_are_refused_by_an_objective_of_two(example) -> None:
-    with pytest.raises(DataError, match="objective='robust' is for columns of two states, and 'x0' has more"):
+    with pytest.raises(DataError, match="objective='robust' is for two states, and 'x0' has more"):
         MarkovField(l1=2.0, objective=example["Robust"]()).fit(example["X"] * [1, 2, 1, 1, 1] + np.eye(300, 5, -3))
 
 

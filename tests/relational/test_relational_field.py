@@ -369,7 +369,7 @@ def test_data_that_do_not_fit_the_field_are_refused_by_name(fitted, incomplete) 
         links={**data.links, "elder": OffsetLink("letter", along="bag")},
         observed=data.observed,
     )
-    with pytest.raises(DataError, match="'across elder' connects other tables than those it was learned with"):
+    with pytest.raises(DataError, match="'across elder' connects other tables than it was learned with"):
         fitted.predict_proba(turned)
     narrow = data.with_tables({"person": data.tables["person"].rename({"smokes": "smoked"})})
     with pytest.raises(DataError, match="Table 'person': Column 'smokes', with which the field was learned"):

@@ -78,8 +78,7 @@ def draw_weights(
 ) -> np.ndarray:
     """Return the weights (count, features) that are estimated from resamples 0, 1, ...
 
-    ``estimate`` is the optimum for all rows; ``dropped`` is the share of the rows that resamples lack, as in
-    `row_factors`.
+    ``estimate`` is the optimum for all rows; ``dropped`` the share of the rows that resamples lack.
     """
     solve = newton_solver((1.0 - dropped) * estimate.hessian + np.diag(problem.l2))
 
@@ -124,8 +123,7 @@ class CentralityStability:
 
         It is the largest share of rows that can be dropped such that the correlation is at least 0.7 with a probability
         of 95%, also for all smaller shares; 0 if it is for none, and NaN where there are no correlations. Below 0.25,
-        the order of the columns by an index means little, and it should be above 0.5 (Epskamp, Borsboom and Fried,
-        2018).
+        the order of the columns by an index means little, and it should be above 0.5 (Epskamp et al., 2018).
         """
         coefficients = {}
         for name, values in zip(INDICES, self.values, strict=True):

@@ -47,8 +47,7 @@ def centrality(field: FieldEstimator, X: Any = None, communities: Communities = 
     """Return how central each column is in the network: by the edges that hold, or all edges where none were tested.
 
     The strength of an edge is the size of its weight in ``edges_``: between ordinal, numeric and binary columns that of
-    its linear part. Where states have no order edges have no sign. The distance of two adjacent columns is
-    1 / strength.
+    its linear part. Where states have no order edges have no sign. Adjacent columns have distance 1 / strength.
 
     Parameters
     ----------
@@ -156,9 +155,7 @@ def name_communities(network: Network, communities: Mapping[str, Any] | Literal[
             raise DataError(" ".join(problems))
         return [name_community(communities[name]) for name in labels]
     if communities != "auto":
-        raise DataError(
-            f"communities must be a mapping of columns to communities, 'auto' or None; got {communities!r}."
-        )
+        raise DataError(f"communities must be {{column: community}}, 'auto' or None; got {communities!r}.")
     found = communities_of_nodes(network)
     return [str(found[node] + 1) if node in found else None for node in range(len(labels))]
 

@@ -215,8 +215,7 @@ def compare(
         The group of each row.
     observed : columns, by name or position, that are conditioned on
     permutations : int
-        Number of permutations of each test, at most; 0 tests nothing. Tests end earlier where nothing can become
-        significant.
+        Number of permutations of each test, at most; 0 tests nothing. Tests end where nothing can become significant.
     seed : int
         Seed of everything random.
     progress : function that is called with the number of permutations that are done and their total number

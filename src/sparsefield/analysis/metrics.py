@@ -254,9 +254,7 @@ def evaluate_states(name: str, kind: Kind, predictions: CellPredictions, baselin
     both, weights = (predictions, baseline), predictions.sample_weight
     errors = [_state_errors(part, ordered=kind == "ordinal") for part in both]
     curve = calibration_sums(predictions.probabilities, predictions.truth, weights)
-    return ColumnEvaluation.of(
-        name, kind, [part.log_probabilities for part in both], errors, weights, calibration=curve
-    )
+    return ColumnEvaluation.of(name, kind, [p.log_probabilities for p in both], errors, weights, calibration=curve)
 
 
 def _state_errors(predictions: CellPredictions, *, ordered: bool) -> Array:

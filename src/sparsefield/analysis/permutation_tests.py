@@ -189,9 +189,7 @@ class SubsetProblem:
         working = np.flatnonzero((theta[n:] != 0.0) | (np.abs(gradient[n:]) > likely * loss.strengths[n:]))
         graphs = compile_adjacency(self.layout, self.layout.arcs(self.pairs[working]))
         at, free = theta[np.concatenate([np.arange(n), n + working])], loss.strengths[:n] == 0.0
-        return working, newton_system(
-            [SampledRows(0, loss.rows)], graphs, at, free, lambda f, tasks: list(map(f, tasks))
-        )
+        return working, newton_system([SampledRows(0, loss.rows)], graphs, at, free, lambda f, jobs: list(map(f, jobs)))
 
 
 def undetermined_biases(columns: np.ndarray, layout: Layout) -> np.ndarray:
@@ -274,9 +272,7 @@ class PairTest:
 
         def permute(seed: Sequence[int]) -> tuple[np.ndarray, bool]:
             shuffled = np.random.default_rng(seed).permutation(self.labels)
-            fits = [
-                self._part.fit(shuffled == k, self._l1[k], fit.theta, model) for k, (fit, model) in enumerate(models)
-            ]
+            fits = [self._part.fit(shuffled == k, self._l1[k], fit.theta, loss) for k, (fit, loss) in enumerate(models)]
             weights = np.array([fit.theta[first:] for fit in fits])
             return compare_networks(self.network, weights).astype(np.float32), all(fit.converged for fit in fits)
 
@@ -345,8 +341,7 @@ def adjust_by_maximum(observed: Sequence[np.ndarray], drawn: Sequence[np.ndarray
     This is the single-step maxT adjustment of Westfall and Young (1993). It takes account of how statistics go
     together, and its smallest p-value, 1 / (1 + permutations), does not depend on their number. Statistics are
     standardized over the permutations and the observed value. With several pairs of groups, the largest statistic is
-    that of all pairs. Their permutations are independent of each other, which is no less strict where statistics go
-    together.
+    that of all pairs. Their permutations are independent, which is no less strict where statistics go together.
 
     Parameters
     ----------

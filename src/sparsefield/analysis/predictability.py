@@ -183,8 +183,7 @@ def _quarters(variable: Variable, beliefs: np.ndarray, truth: np.ndarray) -> tup
 def score_rows(estimator: FieldEstimator, data: Any) -> ScoredRows:
     """Return rows with their posterior under the field; evenly spaced rows of a large table.
 
-    ``data`` is a table, or `Relational` for a field over linked tables; the table of a `CRFClassifier` has its labels
-    as columns.
+    ``data`` is a table, or `Relational` for a field over linked tables; that of a `CRFClassifier` includes its labels.
     """
     check_is_fitted(estimator)
     schemas, sources = estimator.field_.layout.schemas, {}

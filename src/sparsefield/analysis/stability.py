@@ -144,9 +144,7 @@ def _refuse_unsuited(estimator: FieldEstimator) -> None:
     """Refuse fields whose features cannot be compared between resamples."""
     field = estimator.field_
     if not field.record.is_learned:
-        raise DataError(
-            "The field was given, not learned: there are no parameters with which halves could be learned from."
-        )
+        raise DataError("The field was given, not learned: there are no parameters to learn from halves with.")
     if field.layout.has_latent:
         raise DataError(
             "The field has latent variables, whose states differ from fit to fit: features cannot be compared "

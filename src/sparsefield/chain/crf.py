@@ -279,9 +279,7 @@ class ChainCRF(BaseEstimator):
         model, labels = self._model, tuple(self.classes_.tolist())
         way = self.kind_, self.sequence_, self._label_column
         document = ChainFileRecord(model.attributes, labels, model.record.without_timing(), to_plain(params), *way)
-        arrays = {
-            name: np.asarray(getattr(model.weights.features, name), kind) for name, kind in FEATURE_ARRAYS.items()
-        }
+        arrays = {key: np.asarray(getattr(model.weights.features, key), kind) for key, kind in FEATURE_ARRAYS.items()}
         write_model(path, document, arrays | {"weights": model.weights.theta}, CHAIN_FORMAT)
 
     def _restore(self, model: ChainModel, kind: str, sequence: str | None, label_column: str | None) -> None:

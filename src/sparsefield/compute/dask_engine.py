@@ -161,9 +161,7 @@ class DaskEngine(Engine):
             ) from error
         error = failed.exception()
         if isinstance(error, KilledWorker):
-            raise ClusterError(
-                f"{error} Workers that die repeatedly usually lack memory: give them more, or add workers."
-            )
+            raise ClusterError(f"{error} Workers that keep dying usually lack memory: give them more, or add workers.")
         raise error.with_traceback(failed.traceback())
 
     def _wait(self, futures: Sequence[Any]) -> None:
@@ -212,9 +210,7 @@ class DaskEngine(Engine):
             if isinstance(there, OSError):
                 continue  # the worker has just left
             if isinstance(there, BaseException):
-                raise ClusterError(
-                    f"{place} cannot import sparsefield ({there}): install version {here['sparsefield']} there."
-                )
+                raise ClusterError(f"{place} cannot import sparsefield ({there}): install {here['sparsefield']} there.")
             if there != here:
                 names = [name for name in here if there[name] != here[name]]
                 apart = ", ".join(f"{name} {there[name]} there and {here[name]} here" for name in names)

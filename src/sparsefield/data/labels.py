@@ -222,8 +222,7 @@ def is_missing(value: Any) -> bool:
 def plain_values(name: str, values: np.ndarray) -> tuple[np.ndarray, bool]:
     """Return the values of a column as numbers, text or booleans, and whether they are numbers of days.
 
-    Dates and times are days since 1970, durations and times of day are days; decimal numbers are floats; intervals are
-    text.
+    Dates and times are days since 1970, durations and times of day are days; decimals are floats, intervals text.
     """
     if values.dtype.kind == "O":
         values = _plain_objects(name, values)

@@ -520,9 +520,7 @@ class Layout:
             view = self.neighbor_views[k]
             # The view in the other direction, which a symmetric template does not have.
             back = view.template, view.forward == self.templates[view.template].symmetric
-            mirror = next(
-                (m for m, other in enumerate(self.neighbor_views) if (other.template, other.forward) == back), -1
-            )
+            mirror = next((m for m, v in enumerate(self.neighbor_views) if (v.template, v.forward) == back), -1)
             at = np.flatnonzero(views == k)
             target_start, source_start = self.column_starts[view.target_table], self.column_starts[view.source_table]
             column = view.columns[b[at] - target_start - view.start]

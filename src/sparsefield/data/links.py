@@ -176,8 +176,7 @@ def as_link(name: str, given: Link | Sequence[str]) -> Link:
     parts = tuple(given) if isinstance(given, Sequence) else ()
     if isinstance(given, str) or len(parts) != 3 or not all(isinstance(part, str) for part in parts):
         raise DataError(
-            f"Link {name!r} is {given!r}; it must be (table, column, table to which the column points), a "
-            "ForeignKey or an OffsetLink."
+            f"Link {name!r} is {given!r}; it must be (table, column, other table), a ForeignKey or an OffsetLink."
         )
     return ForeignKey(*parts)
 

@@ -53,6 +53,4 @@ def refuse_beyond_memory(needed: float, what: str, advice: Callable[[], str]) ->
     """Raise a DataError with the figures if ``needed`` bytes exceed the memory of this machine."""
     memory = machine_memory()
     if needed > memory:
-        raise DataError(
-            f"{what} may take {needed / 2**30:.1f} GiB, and this machine has {memory / 2**30:.1f} GiB: {advice()}"
-        )
+        raise DataError(f"{what} may take {needed / 2**30:.1f} GiB; this machine has {memory / 2**30:.1f}: {advice()}")

@@ -151,9 +151,7 @@ class Relational:
         for table, columns in self.observed.items():
             for column in columns:
                 if column not in self.variables(table):
-                    raise DataError(
-                        f"Column {column!r} of table {table!r} is observed, but also a key, in a link, or ignored."
-                    )
+                    raise DataError(f"Column {column!r} of {table!r} is observed, but a key, in a link, or ignored.")
 
     def require_table(self, table: str, where: str) -> None:
         """Refuse a name that is no table; ``where`` is the place of the name in the input."""
@@ -192,8 +190,7 @@ class Relational:
         if (counts > 1).any():
             shown = _shown(labels[k] for k in np.flatnonzero(counts > 1))
             raise DataError(
-                f"Table {table!r} has several rows with the same key in {self.keys[table]!r}: {shown}. A key "
-                "must identify one row."
+                f"Table {table!r} has several rows with the same key in {self.keys[table]!r}: {shown}. Keep one each."
             )
         rows = np.empty(len(labels), dtype=np.int64)
         rows[codes] = np.arange(len(codes))
@@ -230,9 +227,7 @@ class Relational:
         for within in link.within:
             labels, codes = self._factorized(link.table, within)
             if (codes < 0).any():
-                raise DataError(
-                    f"Link {name!r}: column {within!r} of table {link.table!r} has missing values: fill them in."
-                )
+                raise DataError(f"Link {name!r}: column {within!r} of {link.table!r} has missing values: fill them in.")
             _, group = np.unique(group * len(labels) + codes, return_inverse=True)
         if link.along is None:  # the order of the rows of a group
             order = np.argsort(group, kind="stable")
@@ -247,9 +242,7 @@ class Relational:
         duplicates = np.flatnonzero(ranked[1:] == ranked[:-1])
         if len(duplicates):
             shown = _shown(order[duplicates + 1] + 1)
-            raise DataError(
-                f"Link {name!r}: several rows of {link.table!r} have the same position: row {shown}. Change one."
-            )
+            raise DataError(f"Link {name!r}: several rows of {link.table!r} share a position: row {shown}. Change one.")
         next_rank = np.minimum(np.searchsorted(positions, position + link.by), len(positions) - 1)
         ahead = np.where(positions[next_rank] == position + link.by, group * len(positions) + next_rank, -1)
         at = np.minimum(np.searchsorted(ranked, ahead), len(ranked) - 1)
@@ -261,9 +254,7 @@ class Relational:
         # Half of the range of 64 bits, so that adding the offset cannot overflow.
         whole = all(isinstance(v, int) and not isinstance(v, bool) and abs(v) < 2**62 for v in labels)
         if (codes < 0).any() or not whole:
-            raise DataError(
-                f"Link {name!r}: column {along!r} of {link.table!r} must contain integers and no missing values."
-            )
+            raise DataError(f"Link {name!r}: column {along!r} of {link.table!r} must contain integers, none missing.")
         return np.array(labels, dtype=np.int64)[codes]
 
 
@@ -342,8 +333,7 @@ def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, s
     elif template.kind == "shared":
         if one.to != other.to:
             raise DataError(
-                f"The template {template.label!r} needs links to the same table, but its links point to "
-                f"{one.to!r} and {other.to!r}."
+                f"The template {template.label!r} needs links to one table, not to {one.to!r} and {other.to!r}."
             )
         ends = one.table, other.table
     else:

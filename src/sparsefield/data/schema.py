@@ -37,8 +37,7 @@ class Variable:
     """A column of a table: its kind, its states, and the columns of the flat numbering that code it.
 
     A nominal or ordinal variable has the labels that occur as states, an ordinal one in their order. The values of a
-    numeric variable are grouped into levels, and its states are the mean values of the levels. See `Coding` for the
-    columns.
+    numeric variable are grouped into levels, and its states are their means. See `Coding` for the columns.
     """
 
     name: str

@@ -232,9 +232,7 @@ def check_roles(
                 "values. Leave it out of states=, or give it the kind 'nominal' or 'ordinal'."
             )
         if name in binary and kind.kind == "ordinal":
-            raise DataError(
-                f"kinds= has {kind.kind!r} for column {name!r} of a sparse matrix, whose columns are 0/1: leave it out."
-            )
+            raise DataError(f"kinds= has {kind.kind!r} for {name!r} of a sparse 0/1 matrix: leave it out.")
     return given, known
 
 

@@ -71,8 +71,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     ``X`` may be a sparse matrix of real numbers, such as `sklearn.feature_extraction.text.TfidfVectorizer` makes, with
     10^6 columns or more: it is never made dense. Its values are used as they are, as by scikit-learn's
     ``LogisticRegression``, while numbers of dense columns are standardized and also have bins. With a sparse ``X``
-    every label must be known, and ``objective``, ``penalty``, ``features`` and the ``engine`` of the solver have their
-    defaults.
+    every label must be known, and ``objective``, ``penalty``, ``features`` and ``engine`` must be the defaults.
 
     Parameters
     ----------
@@ -224,8 +223,7 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows in which every label is predicted correctly; R^2 for a numeric label.
 
-        Of several labels some of which are numeric, it is the mean of R^2 over those, and of the share over the others
-        together.
+        Of several labels some of which are numeric, it is the mean of R^2 over those, and of the share over all others.
         """
         predicted = self.predict(X)
         parts, weight = predicted.reshape(len(predicted), -1), check_weights(sample_weight, len(predicted))
@@ -400,8 +398,7 @@ def weigh_classes(
     named = isinstance(kinds, Mapping) and name in kinds
     if named and given_kinds({name: kinds[name]}, [name])[name].kind == "numeric":
         raise DataError(
-            f"class_weight is for classes, and label {name!r} is a number: leave class_weight out, or weigh rows by "
-            "sample_weight."
+            f"class_weight is for classes, and {name!r} is a number: leave it out, or weigh rows by sample_weight."
         )
     classes, places = factorize(labels.column(name))
     if isinstance(class_weight, str):

@@ -362,8 +362,7 @@ class FieldEstimator(FieldParameters, BaseEstimator):
             )
         if is_dask_collection(X):
             raise DataError(
-                f"X is a {type(X).__name__} of Dask, which only MarkovField.fit takes, with Solver(engine=...): pass "
-                "X.compute()."
+                f"X is a {type(X).__name__} of Dask, which only MarkovField.fit takes with an engine: pass X.compute()."
             )
         source = as_source(X)
         if reset and source.n_rows < FEWEST_ROWS:

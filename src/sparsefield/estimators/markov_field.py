@@ -95,8 +95,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         larger table needs a larger l1 for the same effect. "auto" selects it on a regularization path.
     selection : {"heldout", "ebic"}, `HeldOut` or `EBIC`, default="heldout"
         Criterion of ``l1="auto"``: "heldout" takes the best score in a cross-validation over rows; "ebic" takes the
-        best extended Bayesian information criterion, which selects fewer features: for networks rather than for
-        predictions.
+        best extended Bayesian information criterion, which selects fewer features: for networks, not predictions.
     inference : {"auto", "mean-field", "bp", "exact", "gibbs"} or an inference method, default="auto"
         How missing cells are inferred in predictions: "auto" is exact where missing cells are few or depend narrowly on
         each other, elsewhere belief propagation where Gibbs sampling confirms it, else Gibbs sampling; mean field;
@@ -253,10 +252,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
 
         cluster = self.resolve("solver").engine
         if cluster is None:
-            raise DataError(
-                f"X is a {type(X).__name__} of Dask: name its cluster with solver=Solver(engine=client), "
-                "or pass X.compute()."
-            )
+            raise DataError(f"X is a {type(X).__name__} of Dask: pass solver=Solver(engine=client), or X.compute().")
         if self.latent:
             raise DataError("latent= needs all rows in memory, as one table; X comes in parts.")
         if self.l1 == "auto" and isinstance(self.resolve("selection"), HeldOut):

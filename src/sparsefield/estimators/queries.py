@@ -202,8 +202,7 @@ def row_of(schema: Schema, given: Mapping[Any, Any] | None) -> Dataset:
     absent = [variable.name for variable in schema.observed if variable.name not in cells]
     if absent:
         raise DataError(
-            f"The field is conditioned on observed columns ({_join(absent)}): give each a value, or None where it is "
-            "not known."
+            f"The field is conditioned on observed columns ({_join(absent)}): give each a value, or None if unknown."
         )
     names = [variable.name for variable in schema.variables]
     row = np.full((1, len(names)), None, dtype=object)
@@ -257,9 +256,7 @@ def _read_event(schema: Schema, event: Mapping[Any, Any]) -> dict[int, _EventPar
         number = schema.index_of_name[name]
         variable = schema.variables[number]
         if variable.role == "observed":
-            raise DataError(
-                f"Column {name!r} is observed: the field says nothing about the probabilities of its states."
-            )
+            raise DataError(f"Column {name!r} is observed: the field has no probabilities of its states.")
         if isinstance(states, tuple) or variable.numeric:
             parts[number] = _read_range(variable, states)
         else:
@@ -325,9 +322,7 @@ def _code(variable: Variable, state: Any, what: str) -> int:
         return variable.code_of_label[state]
     except (KeyError, TypeError):
         known = _join(variable.states)
-        raise DataError(
-            f"{what}= has the state {state!r} of column {variable.name!r}, which is not known; states: {known}."
-        ) from None
+        raise DataError(f"{what}= has the unknown state {state!r} of {variable.name!r}; states: {known}.") from None
 
 
 def _join(names: Iterable[Any]) -> str:

@@ -68,8 +68,7 @@ class RelationalField(FieldEstimator):
     """Learn a sparse field over linked tables, in which a template has one weight for all pairs of rows it connects.
 
     All rows of all tables form one sample: rows that are linked depend on each other. Parameters are those of
-    `MarkovField` without ``latent`` and ``observed`` (the `Relational` declares its observed columns), with these
-    differences:
+    `MarkovField` without ``latent`` and ``observed`` (the `Relational` declares its observed columns), except:
 
     Parameters
     ----------
@@ -122,11 +121,8 @@ class RelationalField(FieldEstimator):
         names = tuple(data.tables)
         kinds = self.kinds if isinstance(self.kinds, Mapping) else {}
         for option, mapping in (("states", states or {}), ("kinds", kinds)):
-            unknown = set(mapping) - set(names)
-            if unknown:
-                raise DataError(
-                    f"{option}= names the table {min(unknown)!r}, which is not there; tables: {', '.join(names)}."
-                )
+            for name in mapping:
+                data.require_table(name, f"{option}=")
         columns = {name: data.select_variables(name) for name in names}
         schemas = tuple(self._learn_schema(data, name, columns[name], (states or {}).get(name)) for name in names)
 
@@ -251,9 +247,7 @@ class RelationalField(FieldEstimator):
             raise DataError(f"Table {missing[0]!r}, which the field was learned with, is missing.")
         for template, ends in zip(layout.templates, layout.ends, strict=True):
             if _ends(data, layout.tables, template) != ends:
-                raise DataError(
-                    f"The template {template.label!r} connects other tables than those it was learned with."
-                )
+                raise DataError(f"The template {template.label!r} connects other tables than it was learned with.")
         columns = {name: data.select_variables(name) for name in layout.tables}
         dataset = _compile(columns, layout, _pairs(data, layout.templates))
         with threads_for(self, dataset) as engine:

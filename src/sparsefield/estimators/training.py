@@ -291,8 +291,7 @@ def make_path(
 ) -> Path:
     """Return a path that learns from a dataset with the rule, objective and treatment of missing cells of a fit.
 
-    ``options`` are `training_options`, such as with another l1; ``callbacks`` and ``objective`` replace those of the
-    estimator.
+    ``options`` are `training_options`, such as with another l1; ``callbacks`` and ``objective`` replace its own.
     """
     if dataset.layout.n_targets == 0:
         raise DataError("Every column is observed, so there is nothing to predict: leave at least one column a target.")

@@ -1,8 +1,7 @@
 """Scores of all candidate pairs of dense rows, by Algorithm 1 or exactly, one tile of the matrix at a time.
 
 A block of rows adds a product of errors and signals (Definitions 1 and 2), dense or sparse, to each tile; engines sum
-over blocks. Thresholds drop small errors and signals before. A group penalty scores whole edges, all pairs of two
-variables.
+over blocks. Thresholds drop small errors and signals before. A group penalty scores all pairs of two variables.
 """
 
 from __future__ import annotations

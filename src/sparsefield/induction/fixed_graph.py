@@ -37,9 +37,7 @@ class FixedGraph(FixedCandidatesRule):
         """Return a sentence if the edges are none, or are not pairs of columns."""
         found = super().problems()
         if self.edges is None:
-            found.append(
-                "induction='graph' needs the edges, pairs of column names: induction=FixedGraph(edges=[('a', 'b')])."
-            )
+            found.append("induction='graph' needs edges, pairs of columns: induction=FixedGraph(edges=[('a', 'b')]).")
         elif not _are_edges(self.edges):
             found.append(f"edges must be a list of pairs of columns such as [('a', 'b')], got {self.edges!r}.")
         return found
@@ -53,9 +51,7 @@ class FixedGraph(FixedCandidatesRule):
         for edge in map(tuple, () if self.edges is None else self.edges):
             a, b, templates = _read_edge(layout, variables, edge)
             if all(k >= len(layout.schemas[t].targets) for t, k in (a, b)):
-                raise DataError(
-                    f"The fixed graph has the edge {edge!r} between two observed columns; one must be a target."
-                )
+                raise DataError(f"The graph has the edge {edge!r} between two observed columns; one must be a target.")
             candidates = {k: set(_candidates(layout, k, a, b)) for k in templates}
             constant = any(layout.schemas[t].widths[k] == 0 for t, k in (a, b))
             if not any(candidates.values()) and not constant:
@@ -72,9 +68,7 @@ def _read_edge(
 ) -> tuple[VariableIndex, VariableIndex, list[int]]:
     """Return the two variables of an edge, and the numbers of the templates that it allows."""
     if len(edge) not in (2, 3):
-        raise DataError(
-            f"The fixed graph has {edge!r}; an edge is a pair of columns, with a template where tables link."
-        )
+        raise DataError(f"The graph has {edge!r}; an edge is a pair of columns, with a template where tables link.")
     a, b = _find_variable(layout, variables, edge[0]), _find_variable(layout, variables, edge[1])
     templates = [k for k, template in enumerate(layout.templates) if not template.over_paths]
     if len(edge) == 3:

@@ -66,8 +66,7 @@ class AutomaticInference(InferenceMethod):
     with each other, belief propagation is used if it converges and confirms them: no probability may differ by more
     than 0.01 beyond three standard errors. Where chains disagree, longer ones follow. Mean field is never used. In a
     table with more than 200 patterns of large components, those of the rarest patterns are not eliminated, and only a
-    few components may need tables of 256 times ``max_cells`` entries: whether a row is among them depends on the other
-    rows.
+    few components may need tables of 256 times ``max_cells`` entries: whether a row is among them depends on others.
 
     Parameters
     ----------

@@ -210,8 +210,7 @@ def transpose(offsets, columns, entries, ends, rows, sorted_entries):
 def place_rows(offsets, columns, entries, first_row, starts, out):
     """Write consecutive rows of a sparse matrix into the whole of it, by row and by column, both ascending.
 
-    They are sorted in memory of their own first, which is small enough for the cache: columns of the whole matrix are
-    far apart.
+    They are sorted in memory of their own first, which fits into the cache: columns of the whole matrix are far apart.
 
     Parameters
     ----------

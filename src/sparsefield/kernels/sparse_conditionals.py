@@ -117,8 +117,7 @@ def loss_and_gradient(block, arcs, baseline, per_arc, per_state):
     block : offsets, columns that are on, weight
     arcs : by source column: offsets, target, weight; variable of a state, target_offsets, widest
     baseline : (states, 4), see above
-    per_arc : (arcs, 2), output: error q - q0 and variance q (1 - q) at the target, summed over the rows in which the
-        source is on
+    per_arc : (arcs, 2), output: error q - q0 and variance q (1 - q) at the target, summed over rows with the source on
     per_state : (states, 2), output: q - p and q (1 - q) - p (1 - p), summed over rows
 
     Returns

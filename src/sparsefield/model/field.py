@@ -43,8 +43,7 @@ class Adjacency(NamedTuple):
     term_run: np.ndarray
     """(term arcs,): number of such consecutive arcs from here on."""
     members: np.ndarray
-    """(features, columns): the columns of each higher-order feature of the table; member_feature is its index into
-    theta."""
+    """(features, columns): the columns of each higher-order feature of the table; member_feature indexes theta."""
     member_feature: np.ndarray
 
 
@@ -235,8 +234,7 @@ def condition_on_covariates(field: Field, covariates: SparseMatrix, labels: Tabl
     """Return a field of labels alone, and the dataset on which it is the given field.
 
     Sparse covariates of a row enter the field only through the sum of covariate x weight for each label state. So
-    inference needs no more than a dense table of the labels, with one covariate per label state that has this sum and
-    the weight 1.
+    inference needs no more than a dense table of the labels, with one covariate of weight 1 per label state: this sum.
 
     Parameters
     ----------

@@ -114,9 +114,7 @@ def read_model(
     if version != str(VERSION):
         older = version.isascii() and version.isdigit() and int(version[:9]) < VERSION
         remedy = "fit the model again" if older else "upgrade it"
-        raise ModelFileError(
-            f"{path}: the file has format {version[:20]!r}, but this sparsefield reads {VERSION}: {remedy}."
-        )
+        raise ModelFileError(f"{path}: has format {version[:20]!r}, but this sparsefield reads {VERSION}: {remedy}.")
     try:
         with safe_open(path, framework="np") as file:
             arrays = {}

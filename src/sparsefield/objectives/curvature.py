@@ -32,8 +32,7 @@ from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
 VARIABLES_PER_TASK = 16
 MAX_ROWS = 4096
-"""Rows that the Hessian of a variable is computed from, at most, chosen by their curvature: steps need an approximation
-only."""
+"""Rows that the Hessian of a variable is computed from, at most, chosen by curvature: an approximation suffices."""
 
 MAX_SAMPLE = 16384
 """Rows of a table, evenly spaced, among which these are chosen."""

@@ -70,8 +70,7 @@ class CellObjective(Objective):
     averaged: ClassVar[bool] = False
     """Whether expectations are (q0 + q1) / 2, and the gradient of a feature <f>_q1 - <f>_q0; otherwise they are q0."""
     by_regressions: ClassVar[bool] = False
-    """Whether the loss is pseudo-likelihood, which is evaluated by regressions: faster than by `sweep`, and with
-    Hessians."""
+    """Whether the loss is pseudo-likelihood, evaluated by regressions: faster than by `sweep`, with Hessians."""
     two_states_only: ClassVar[bool] = False
     """Whether `sweep` is for columns of two states; others are refused."""
 
@@ -88,9 +87,7 @@ class CellObjective(Objective):
             raise ValueError(f"a sparse table is for the objective 'pl', not {self.name!r}")
         schemas = dataset.layout.schemas if self.two_states_only else ()
         if wide := [v.name for schema in schemas for v in schema.described if v.role != "observed" and v.width > 1]:
-            raise DataError(
-                f"objective={self.name!r} is for columns of two states, and {wide[0]!r} has more: leave objective out."
-            )
+            raise DataError(f"objective={self.name!r} is for two states, and {wide[0]!r} has more: leave it out.")
         return DenseEvaluator(dataset, self, engine, missing)
 
 

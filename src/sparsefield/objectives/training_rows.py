@@ -53,8 +53,7 @@ class EM(OptionObject):
     copies : int
         Completions of an incomplete row in the first rounds; the final objective has four times as many.
     max_copies : int
-        Completions of an incomplete row at most, in the final objective: their number doubles until the weights are
-        exact enough.
+        Completions of an incomplete row at most, in the final objective: it doubles until the weights are exact enough.
     max_error : float
         Largest Monte Carlo error of the weights, ``mc_error_``, as a share of their standard errors (root mean square).
     seed : int

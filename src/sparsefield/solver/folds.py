@@ -187,9 +187,7 @@ class FoldGrid:
     def point(self, index: int) -> PathPoint:
         """Return the point of all folds that have been fitted at a value; its field is that of the first."""
         points = [fold.points[self._values[index]] for fold in self._folds if self._values[index] in fold.points]
-        scores, weights = (
-            np.concatenate(parts) for parts in zip(*((p.scores, p.weights) for p in points), strict=True)
-        )
+        scores, weights = (np.concatenate(part) for part in zip(*((p.scores, p.weights) for p in points), strict=True))
         return PathPoint(self._values[index], scores, points[0].field, weights)
 
     def path(self) -> dict[int, PathPoint]:
@@ -255,8 +253,7 @@ def make_folds(
 def held_out_refusal() -> DataError:
     """Return the error for rows that cannot be held out, because they are on a cluster."""
     return DataError(
-        "l1='auto' with selection='heldout' needs all rows in the memory of this process: pass selection='ebic', or a "
-        "number as l1."
+        "l1='auto' with selection='heldout' needs all rows in this process: pass selection='ebic', or a number as l1."
     )
 
 
@@ -304,8 +301,7 @@ def _held_out_rows(
         n_units = len(np.unique(groups[weighted]))
         if n_units < 2:
             raise DataError(
-                "groups= has one group only, so no group can be held out: leave groups out (--group), or pass a number "
-                "as l1 (--l1)."
+                "groups= has only one group, so none can be held out: leave groups out (--group), or pass l1 (--l1)."
             )
     n_folds = min(n_folds, n_units)
     return [rows for rows in row_folds(dataset, criterion.share_of(n_folds), n_folds, rng, groups) if len(rows)]

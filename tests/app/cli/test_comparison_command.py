@@ -61,5 +61,5 @@ def test_rows_without_a_group_are_left_out_in_words(run, table: Path) -> None:
     table.write_text("\n".join(lines))
     done = run("analyze", "comparison", table, "--group", "country", "--l1", "3", "--permutations", "0")
     assert done.code == 0, done.err
-    assert "1 row without a value in country left out: 199 remain." in done.err
+    assert "1 row without a country left out: 199 remain." in done.err
     assert "north (99 rows)" in done.out

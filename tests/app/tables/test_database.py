@@ -143,7 +143,7 @@ def test_a_reference_to_a_column_other_than_the_key_is_refused(place: Path | str
         "INSERT INTO p VALUES (1, 10); INSERT INTO q VALUES (10, 0);"
     )
     made(place, definition)
-    with pytest.raises(DataError, match=r"q\.p references p\.code, but the key of 'p' is 'id'"):
+    with pytest.raises(DataError, match=r"q\.p points to p\.code, but the key of 'p' is 'id'"):
         read_database(place, {"p": "p", "q": "q"})
     data = read_database(place, {"p": "p", "q": "q"}, keys={"p": "code"})
     assert data.links == {"p": ForeignKey("q", "p", "p")}

@@ -287,9 +287,7 @@ def comparison(
     has_group = dataset.groups.is_not_null()
     table: Any = dataset.X.filter(has_group)  # pyright: ignore[reportAttributeAccessIssue]
     if table.height < dataset.rows:
-        note(
-            f"{count(dataset.rows - table.height, 'row')} without a value in {group} left out: {table.height:,} remain."
-        )
+        note(f"{count(dataset.rows - table.height, 'row')} without a {group} left out: {table.height:,} remain.")
     options: dict[str, Any] = opt.make_estimator(dataset, learning, jobs=jobs, seed=seed).get_params(deep=False)
     from sparsefield import compare
 

@@ -34,9 +34,7 @@ KINDS = ("numeric", "ordinal", "nominal")
 FINDINGS_OF_KIND: tuple[FindingType, ...] = ("identifier", "free text", "dates as text", "numbers as text", "codes")
 """Findings that an option about the kind of a column answers."""
 
-KEEP = (
-    "name a column with --nominal, --numeric or --observed to keep it, or with --id to leave it out without this note"
-)
+KEEP = "name a column with --nominal, --numeric or --observed to keep it, or with --id to leave it out without a note"
 
 
 column_option = functools.partial(typer.Option, rich_help_panel="Columns")

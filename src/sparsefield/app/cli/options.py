@@ -117,9 +117,7 @@ TableOutput = Annotated[
         "For linked tables, a folder."
     ),
 ]
-ResultOutput = Annotated[
-    Path | None, output_option("Also write the whole table to this file, such as .csv, .parquet or .xlsx.")
-]
+ResultOutput = Annotated[Path | None, output_option("Also write the whole table to this file (.csv, .parquet, .xlsx).")]
 Communities = Annotated[
     str | None,
     typer.Option(
@@ -128,9 +126,7 @@ Communities = Annotated[
         "'analyze centrality' writes it.",
     ),
 ]
-Weight = Annotated[
-    str | None, column_option("--weight", metavar="COLUMN", help="Column with the weights of rows; it is not learned.")
-]
+Weight = Annotated[str | None, column_option("--weight", metavar="COLUMN", help="Column of row weights, not learned.")]
 Group = Annotated[
     str | None,
     column_option(

@@ -92,9 +92,7 @@ def explore(
         port: Serve the page on this port; 0 chooses a free one.
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
-        raise DataError(
-            'The page needs starlette and uvicorn, which are not installed: pip install "sparsefield[explore]".'
-        )
+        raise DataError('The page needs starlette and uvicorn, which are missing: pip install "sparsefield[explore]".')
     options = reading.reading()
     saved = open_model(model, data)
     with StatusLine("Reading"):

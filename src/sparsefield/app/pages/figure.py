@@ -51,8 +51,7 @@ PIXELS_PER_NODE, MIN_ASPECT, MAX_ASPECT = 2200.0, 0.6, 1.2
 these shares of the width."""
 
 LETTER, LABEL_ROOM = 0.58, 14.0
-"""Width of a letter as a share of the size of the font, and pixels that nodes are farther apart where edges have
-labels."""
+"""Width of a letter as a share of the size of the font, and pixels by which labels of edges move nodes apart."""
 
 LEGEND_LINE, LEGEND_COLUMN = 17.0, 122.0
 

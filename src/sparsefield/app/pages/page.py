@@ -272,9 +272,7 @@ def _quality(field: Field, scored: ScoredRows) -> dict[str, Any]:
     known, gains = source_of(field.record.source), describe_gains(scored.scores, "Values")
     if known is not None and known.held_out is not None and _are_training_rows(field, scored):
         better = f"{known.held_out.better:,} of {count(known.held_out.columns, 'column')}"
-        gains = (
-            f"Held-out values are predicted better than by column frequencies in {better}. In training rows: {gains}"
-        )
+        gains = f"Held-out cells are predicted better than by column frequencies in {better}. In training rows: {gains}"
     if known is not None and known.weight is not None:
         source += f" The fit had the row weights of “{known.weight}”; here rows count once."
     points = [

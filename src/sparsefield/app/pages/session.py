@@ -50,8 +50,7 @@ WIDE_METHOD = BeliefPropagation(tolerance=1e-4)
 """A page shows a tenth of a percent."""
 
 MAX_CHANGES, LEAST_CHANGE, MAX_FOUND, MAX_LINKED = 60, 0.005, 40, 8
-"""Columns whose beliefs are sent, the smallest change that colors a column, rows that a search finds, and those of a
-link."""
+"""Columns whose beliefs are sent, the smallest change that colors a column, rows of a search, and of a link."""
 
 
 class Session:

@@ -114,8 +114,7 @@ def to_networkx(field: FieldEstimator | Field) -> networkx.Graph:
 
     - ``weight``: its strength, the Euclidean norm of all weights that the two share
     - ``strongest``: the weight of largest magnitude
-    - ``features``, such as ``smokes=yes & mood=glad: 1.5``; a score, whose weight is per standard deviation, has no
-      state
+    - ``features``, such as ``smokes=yes & mood=glad: 1.5``; a score, with a weight per standard deviation, has no state
     - ``template``, for linked tables
 
     Parameters

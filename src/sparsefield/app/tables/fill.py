@@ -214,9 +214,7 @@ def probability_table(prepared: TableToFill, beliefs: Mapping[str, tuple[Sequenc
     for name, missing in prepared.missing.items():
         states, shares = beliefs[name]
         rows, has_bins = np.flatnonzero(missing.to_numpy()), variables[name].numeric and not variables[name].dtype
-        labels = [
-            str(state).replace(".", decimal) if has_bins or isinstance(state, float) else str(state) for state in states
-        ]
+        labels = [str(one).replace(".", decimal) if has_bins or isinstance(one, float) else str(one) for one in states]
         columns = np.repeat(rows + 1, len(labels)), [name] * (len(rows) * len(labels)), labels * len(rows)
         parts.append(pl.DataFrame(dict(zip(types, (*columns, shares[rows].ravel()), strict=True)), schema=types))
     return pl.concat(parts).sort("row", maintain_order=True)

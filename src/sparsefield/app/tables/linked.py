@@ -89,9 +89,7 @@ def read_database(
         for other in (other for other in others if len(other.columns) == 1):
             link, key = f"{other.table}.{other.columns[0]}", f"{other.to}.{other.to_columns[0]}"
             instead = keys.get(name_of[other.to])
-            raise DataError(
-                f"{link} references {key}, but the key of {other.to!r} is {instead!r}: give keys and links."
-            )
+            raise DataError(f"{link} points to {key}, but the key of {other.to!r} is {instead!r}: give keys and links.")
         links = name_links(declared)
     return Relational(frames, keys=keys, links=links, **options)
 
