@@ -179,7 +179,7 @@ def test_a_sparse_matrix_is_refused() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"group": "land"}, "names the column 'land', which X does not have"),
+        ({"group": "land"}, "names the column 'land', which X lacks"),
         ({"rows": pl.col("country") == "g0"}, "has 1 group: a comparison needs two"),
         ({"rows": (pl.col("country") == "g0") | (pl.int_range(pl.len()) < 6)}, "at least 10 rows, but 'g1' has 3"),
         ({"missing": True}, "Column 'country' has 1 missing value.*first in row 2 .counted from 0"),

@@ -94,7 +94,7 @@ def test_offset_links_equal_those_of_a_double_loop(rows, by: int, along: bool) -
         ({"at": [1.5, 2.5], "tag": [0, 1]}, {"along": "at"}, "must contain integers, none missing"),
         ({"at": [2**62, 1], "tag": [0, 1]}, {"along": "at"}, "must contain integers, none missing"),
         ({"at": [1, 2, 1], "tag": [0, 1, 1]}, {"along": "at"}, "several rows of 'token' share a position: row 3"),
-        ({"at": ["x", None], "tag": [0, 1]}, {"within": ("at",)}, "'at' of table 'token' has missing values"),
+        ({"at": ["x", None], "tag": [0, 1]}, {"within": ("at",)}, "'at' of 'token' has missing values"),
     ],
 )
 def test_rows_without_a_valid_position_are_refused(table, options, words: str) -> None:
@@ -167,7 +167,7 @@ def test_keys_of_another_table_are_recognized() -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        (["a", "b", "a", "b"], "several rows with the same key in 'id': a, b. Keep one each"),
+        (["a", "b", "a", "b"], "repeated keys in 'id': a, b. Keep one each"),
         (["a", None, "b", None], "Table 'n' has rows without a key in 'id': row 2, 4"),
     ],
 )

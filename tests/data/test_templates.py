@@ -154,7 +154,7 @@ def test_links_of_a_template_must_fit_together() -> None:
     tables = {"a": pl.DataFrame({"id": [1], "b": [1], "x": [0]}), "b": pl.DataFrame({"id": [1], "a": [1], "x": [0]})}
     links = {"ab": ("a", "b", "b"), "ba": ("b", "a", "a")}
     data = Relational(tables, keys={"a": "id", "b": "id"}, links=links)
-    with pytest.raises(DataError, match="not to 'b' and 'a'"):
+    with pytest.raises(DataError, match="not 'b' and 'a'"):
         row_pairs(data, Template("shared", ("ab", "ba")))
     for kind in ("swapped", "joined"):
         with pytest.raises(DataError, match=f"'{kind} ab ba' needs two links of one table"):

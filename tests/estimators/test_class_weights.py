@@ -48,7 +48,7 @@ def test_balanced_classes_count_the_weights_of_rows() -> None:
 def test_a_label_that_is_a_number_has_no_class_weights() -> None:
     X, y = make_rows()
     for kind in ("numeric", "linear-scores"):
-        with pytest.raises(DataError, match="class_weight is for classes, and label 'y' is a number"):
+        with pytest.raises(DataError, match="class_weight is for classes, and 'y' is a number"):
             CRFClassifier(l1=1.0, class_weight="balanced", kinds={"y": kind}).fit(X, X[:, 1] + 0.1 * y)
 
 
@@ -67,7 +67,7 @@ def test_odd_class_weights_are_refused() -> None:
     X, y = make_rows()
     with pytest.raises(DataError, match="class_weight is for one label, and y has 2"):
         CRFClassifier(l1=1.0, class_weight="balanced").fit(X, np.column_stack([y, y]))
-    with pytest.raises(DataError, match="class_weight has the class 'yes', which y does not have; classes: 0, 1"):
+    with pytest.raises(DataError, match="class_weight has 'yes', which y lacks; classes: 0, 1"):
         CRFClassifier(l1=1.0, class_weight={"yes": 2.0}).fit(X, y)
     for odd in ("even", {1: -1.0}, {1: "two"}, 3.0):
         with pytest.raises(ValueError, match="class_weight must be None, 'balanced', or a dict"):
@@ -152,7 +152,7 @@ def test_few_groups_make_few_folds() -> None:
         (["a"] * 7, r"groups.shape == \(7,\), expected \(120,\)"),
         ([None, *["a", "b"] * 59, "c"], r"groups has 1 missing value\(s\), the first in row 0 .*: .* rows out"),
         (["a"] * 120, "only one group.*leave groups out"),
-        ("doctor", "names the column 'doctor', which X does not have"),
+        ("doctor", "names the column 'doctor', which X lacks"),
     ],
 )
 def test_groups_that_make_no_sense_are_refused(groups: object, words: str) -> None:

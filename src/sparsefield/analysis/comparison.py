@@ -323,8 +323,7 @@ def read_compared_groups(X: Any, group: Any) -> tuple[Any, tuple[Label, ...], np
     labels, numbers = tuple(unify_labels([*cells.labels], cells.are_objects)), cells.codes
     if len(labels) > MOST_GROUPS:
         raise DataError(
-            f"{name} has {len(labels):,} different values, more than {MOST_GROUPS} groups: name a column of fewer "
-            "values, or merge groups."
+            f"{name} has {len(labels):,} values, more than {MOST_GROUPS} groups: name another column, or merge groups."
         )
     problems, sizes = [], np.bincount(numbers, minlength=len(labels)).tolist()
     if len(labels) < 2:

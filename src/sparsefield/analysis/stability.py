@@ -146,10 +146,7 @@ def _refuse_unsuited(estimator: FieldEstimator) -> None:
     if not field.record.is_learned:
         raise DataError("The field was given, not learned: there are no parameters to learn from halves with.")
     if field.layout.has_latent:
-        raise DataError(
-            "The field has latent variables, whose states differ from fit to fit: features cannot be compared "
-            "between resamples. Fit without latent=."
-        )
+        raise DataError("The states of latent variables differ from fit to fit: fit without latent=.")
     if not estimator.l1_ > 0.0:
         raise DataError("The field was learned with l1 = 0, which selects every candidate: fit with a larger l1.")
 

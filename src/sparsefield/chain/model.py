@@ -150,9 +150,7 @@ def encode_labels(labels: list[Any], classes: np.ndarray) -> np.ndarray:
         return np.fromiter((number[label] for label in labels), dtype=np.int64, count=len(labels))
     except KeyError:
         unknown = sorted({str(label) for label in labels if label not in number})
-        raise DataError(
-            f"y has the label(s) {', '.join(unknown[:5])}, which training did not have: use None for labels not known."
-        ) from None
+        raise DataError(f"y has unknown labels {', '.join(unknown[:5])}: use None for labels not known.") from None
 
 
 class ChainFileRecord(Record, frozen=True):

@@ -272,9 +272,7 @@ def connect(address: str) -> Any:
     try:
         return Client(place if "://" in place else f"tcp://{place}", timeout=CONNECT_TIMEOUT, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        raise ClusterError(
-            f"No Dask scheduler answers at {address} ({type(error).__name__}): is 'dask scheduler' running there?"
-        ) from None
+        raise ClusterError(f"No Dask scheduler answers at {address} ({type(error).__name__}): does it run?") from None
 
 
 # -- functions that run on workers -----------------------------------------------------------------------------------

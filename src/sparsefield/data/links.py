@@ -175,9 +175,7 @@ def as_link(name: str, given: Link | Sequence[str]) -> Link:
         return given
     parts = tuple(given) if isinstance(given, Sequence) else ()
     if isinstance(given, str) or len(parts) != 3 or not all(isinstance(part, str) for part in parts):
-        raise DataError(
-            f"Link {name!r} is {given!r}; it must be (table, column, other table), a ForeignKey or an OffsetLink."
-        )
+        raise DataError(f"Link {name!r} is {given!r}; it must be (table, column, table), a ForeignKey or OffsetLink.")
     return ForeignKey(*parts)
 
 

@@ -14,7 +14,7 @@ from sparsefield.data.frames import JoinedColumns, Source, as_source
 from sparsefield.data.labels import Label, factorize
 from sparsefield.data.links import ForeignKey, Link, OffsetLink, Template, as_link, as_names, as_templates
 from sparsefield.data.sparse_matrix import expand
-from sparsefield.errors import DataError, count
+from sparsefield.errors import DataError, count, list_first
 
 SHOWN_OFFENDERS = 3
 
@@ -161,11 +161,8 @@ class Relational:
     def _require_column(self, table: str, column: str, where: str) -> None:
         names = self.sources[table].names
         if column not in names:
-            more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-            raise DataError(
-                f"{where} names the column {column!r} of table {table!r}, which is not there; "
-                f"columns: {', '.join(names[:8])}{more}."
-            )
+            where = f"{where} names the column {column!r} of table {table!r}, which is not there"
+            raise DataError(f"{where}; columns: {list_first(names, 8)}.")
 
     def _factorized(self, table: str, column: str) -> tuple[list[Label], np.ndarray]:
         try:
@@ -189,9 +186,7 @@ class Relational:
         counts = np.bincount(codes, minlength=len(labels))
         if (counts > 1).any():
             shown = _shown(labels[k] for k in np.flatnonzero(counts > 1))
-            raise DataError(
-                f"Table {table!r} has several rows with the same key in {self.keys[table]!r}: {shown}. Keep one each."
-            )
+            raise DataError(f"Table {table!r} has repeated keys in {self.keys[table]!r}: {shown}. Keep one each.")
         rows = np.empty(len(labels), dtype=np.int64)
         rows[codes] = np.arange(len(codes))
         self._row_of_key[table] = dict(zip(labels, rows.tolist(), strict=True))
@@ -332,9 +327,7 @@ def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, s
         ends = one.table, one.to
     elif template.kind == "shared":
         if one.to != other.to:
-            raise DataError(
-                f"The template {template.label!r} needs links to one table, not to {one.to!r} and {other.to!r}."
-            )
+            raise DataError(f"Template {template.label!r} needs links to one table, not {one.to!r} and {other.to!r}.")
         ends = one.table, other.table
     else:
         if one.table != other.table or (template.kind != "joined" and one.to != other.to):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Literal, overload
@@ -396,12 +396,6 @@ class Schema:
             return self
         return Schema(tuple(v for v in self.described if v.role != "latent"), self.input_names)
 
-    def with_reference(self) -> Schema:
-        """Return the schema in which nominal variables have a reference state; itself if all of them have one."""
-        if not any(v.symmetric for v in self.described):
-            return self
-        return replace(self, described=tuple(replace(v, symmetric=False) for v in self.described))
-
     @cached_property
     def widths(self) -> np.ndarray:
         """Number of columns of each variable in the flat numbering, (variables,)."""
@@ -436,14 +430,6 @@ class Schema:
     def index_of_name(self) -> dict[str, int]:
         return {name: k for k, name in enumerate(self.names)}
 
-    @cached_property
-    def column_of_input(self) -> np.ndarray:
-        """Number of the column of each 0/1 input column in the flat numbering, -1 for constant ones."""
-        number = np.where(self.widths > 0, self.offsets[:-1], -1)
-        if self.n_targets == self.n_variables:
-            return number
-        return number[[self.index_of_name[name] for name in self.order]]
-
     def column_name(self, column: int) -> tuple[str, Label | None]:
         """Return (variable, state) of a column of the flat numbering; the state of a numeric column is None."""
         k = int(self.variable_of_column[column])
@@ -454,14 +440,6 @@ class Schema:
     @property
     def column_names(self) -> tuple[tuple[str, Label | None], ...]:
         return tuple(self.column_name(column) for column in range(self.n_columns))
-
-    @cached_property
-    def target_labels(self) -> tuple[Label, ...]:
-        """Labels that occur among the target states, possibly more than once."""
-        found = [
-            label for v in self.described if v.role != "observed" for label in v.column_labels if label is not None
-        ]
-        return tuple(found) if self.described or not self.n_target_columns else (1,)
 
     @cached_property
     def column_classes(self) -> np.ndarray:

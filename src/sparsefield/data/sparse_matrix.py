@@ -198,17 +198,6 @@ class SparseMatrix:
         chain_scores.state_scores(table, (*weights, np.empty(0)), np.zeros(width), first, last, sums.ravel())
         return np.ascontiguousarray(sums[:, :n_states].T)
 
-    def pair_sums(
-        self, offsets: np.ndarray, states: np.ndarray, errors: np.ndarray, block: tuple[int, int], out: np.ndarray
-    ) -> None:
-        """Set ``out`` (pairs,) to the sums over rows of column x error, for the columns of a block.
-
-        ``offsets`` and ``states`` are those of `CovariateWeights`; ``errors`` has a padded row of states per row.
-        """
-        from sparsefield.kernels import chain_scores  # numba is not needed to read a model
-
-        chain_scores.feature_sums(self.by_column, offsets, states, errors.ravel(), errors.shape[1], *block, out)
-
     def large_sums(
         self, errors: np.ndarray, n_states: int, threshold: float, block: tuple[int, int]
     ) -> tuple[np.ndarray, np.ndarray]:

@@ -438,7 +438,9 @@ def refuse_too_large(schema: Schema, n_nonzero: int) -> None:
 
 def make_sparse_table(schema: Schema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> Table:
     """Return a sparse table from rows of 0/1 input columns; columns that are constant in training are left out."""
-    number = schema.column_of_input
+    number = np.where(schema.widths > 0, schema.offsets[:-1], -1)
+    if schema.n_targets < schema.n_variables:
+        number = number[[schema.index_of_name[name] for name in schema.order]]
     if np.array_equal(number, np.arange(len(number))):
         return Table.of_cells(
             schema, offsets.astype(np.int64, copy=False), columns.astype(np.int32, copy=False), weight

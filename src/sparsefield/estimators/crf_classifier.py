@@ -31,7 +31,7 @@ from sparsefield.data import (
 from sparsefield.data.frames import Columns
 from sparsefield.data.labels import as_numbers, factorize
 from sparsefield.data.schema_learning import given_kinds
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, list_first
 from sparsefield.estimators.answers import Posterior, mean
 from sparsefield.estimators.compiled_rows import infer_missing, joint_log_likelihood, read_by_name, threads_for
 from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData
@@ -397,9 +397,7 @@ def weigh_classes(
         )
     named = isinstance(kinds, Mapping) and name in kinds
     if named and given_kinds({name: kinds[name]}, [name])[name].kind == "numeric":
-        raise DataError(
-            f"class_weight is for classes, and {name!r} is a number: leave it out, or weigh rows by sample_weight."
-        )
+        raise DataError(f"class_weight is for classes, and {name!r} is a number: use sample_weight instead.")
     classes, places = factorize(labels.column(name))
     if isinstance(class_weight, str):
         known = places >= 0
@@ -409,8 +407,7 @@ def weigh_classes(
         unknown = [key for key in class_weight if key not in {*classes, *map(str, classes)}]
         if unknown:
             raise DataError(
-                f"class_weight has the class {unknown[0]!r}, which y does not have; classes: "
-                f"{', '.join(map(str, list(classes)[:20]))}."
+                f"class_weight has {unknown[0]!r}, which y lacks; classes: {list_first(list(classes), 20)}."
             )
         # In a model that was loaded, classes are text.
         factors = np.array([class_weight.get(c, class_weight.get(str(c), 1.0)) for c in classes], dtype=np.float64)

@@ -361,9 +361,7 @@ class FieldEstimator(FieldParameters, BaseEstimator):
                 "with read_matrix or read_sparse of sparsefield.app.tables.matrix_files."
             )
         if is_dask_collection(X):
-            raise DataError(
-                f"X is a {type(X).__name__} of Dask, which only MarkovField.fit takes with an engine: pass X.compute()."
-            )
+            raise DataError(f"X is a {type(X).__name__} of Dask, which only MarkovField.fit takes: pass X.compute().")
         source = as_source(X)
         if reset and source.n_rows < FEWEST_ROWS:
             raise DataError(f"X has 1 row: 1 sample(s), while a minimum of {FEWEST_ROWS} is required to learn from.")

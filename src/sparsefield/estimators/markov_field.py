@@ -519,7 +519,7 @@ class MarkovField(TransformerMixin, FieldEstimator):
         pseudo = self.resolve("objective").is_pseudo_likelihood and self.refit != "ml"
         sparse = pseudo and self.resolve("induction").supports_sparse and self.resolve("features").max_order == 2
         # Only states other than a reference state are stored in a sparse table.
-        sparse = sparse and schema.with_reference() is schema
+        sparse = sparse and not any(variable.symmetric for variable in schema.described)
         table = compile_sparse(source, schema, weight) if sparse else None
         return Dataset.single(table or compile_table(source, schema, sample_weight=weight))
 

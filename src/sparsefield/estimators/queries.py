@@ -27,7 +27,7 @@ from sparsefield.inference import Gibbs, draw
 from sparsefield.inference.automatic import MAPResult, complete
 from sparsefield.inference.elimination import batches_by_shape, log_partition
 from sparsefield.inference.factor_graph import FactorGraph, build_factors
-from sparsefield.inference.gibbs import ChainMeans, run_chains
+from sparsefield.inference.gibbs import run_chains
 from sparsefield.inference.missing_problem import compile_problem
 from sparsefield.kernels.gibbs_chains import Event
 from sparsefield.model import Field
@@ -181,19 +181,15 @@ def _component_probability(
         states[graph.offsets[cell] + codes] = True
     event = Event(np.array(sorted(wanted), dtype=np.int64), states)
     means = run_chains(graph, gibbs, event, np.array([component]))
-    _warn_of_chains(means, gibbs)
-    return Probability(float(means.value[0]), "gibbs", float(means.error[0]))
-
-
-def _warn_of_chains(means: ChainMeans, gibbs: Gibbs) -> None:
     worst = float(np.nanmax(means.r_hat, initial=1.0))
     if worst > gibbs.max_r_hat:
         warnings.warn(
             f"Gibbs chains do not agree (R-hat {worst:.3g}): the estimate and its standard error may be inaccurate. "
             "Raise burn_in and sweeps: gibbs=Gibbs(burn_in=..., sweeps=...).",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
+    return Probability(float(means.value[0]), "gibbs", float(means.error[0]))
 
 
 def row_of(schema: Schema, given: Mapping[Any, Any] | None) -> Dataset:
@@ -201,9 +197,7 @@ def row_of(schema: Schema, given: Mapping[Any, Any] | None) -> Dataset:
     cells = _known_values(schema, {} if given is None else given)
     absent = [variable.name for variable in schema.observed if variable.name not in cells]
     if absent:
-        raise DataError(
-            f"The field is conditioned on observed columns ({_join(absent)}): give each a value, or None if unknown."
-        )
+        raise DataError(f"The field is conditioned on {_join(absent)}: give each a value, or None if unknown.")
     names = [variable.name for variable in schema.variables]
     row = np.full((1, len(names)), None, dtype=object)
     for name, value in cells.items():

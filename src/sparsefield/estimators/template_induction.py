@@ -119,9 +119,8 @@ def induce_templates(
         tried = attempt((*chosen, template), current)
         difference = tried.scores - current.scores
         better, n = float(difference.mean()), len(difference)
-        error = (
-            float(difference.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
-        )  # where too few cells are left, EBIC decides
+        # Where too few cells are left, EBIC decides.
+        error = float(difference.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
         verdict = "added" if better > STANDARD_ERRORS * error else "left out"
         words.append(f"{template.label} {verdict}: hidden cells {better:+.4f} +- {error:.4f} log-probability per cell")
         if verdict == "added":
@@ -144,12 +143,8 @@ def estimated_gain(dataset: Dataset, field: Field, template: Template, l1: float
     problem.evaluate(graphs, theta)
     known = np.sort(layout.keys(start.features[:, :2]))
     found = problem.gradient_factors().propose(Grafting(), PairQuery(l1, known, None))
-    mine = np.zeros(layout.n_columns, dtype=bool)
-    for view in (*layout.neighbor_views, *layout.path_views):
-        if layout.templates[view.template].label == template.label:
-            table = view.table if isinstance(view, PathView) else view.target_table
-            mine[layout.column_starts[table] + np.arange(view.start, view.stop)] = True
-    own = np.flatnonzero(mine[found.features[:, 1]])
+    mine = [k for (label, _), columns in columns_of_views(layout).items() if label == template.label for k in columns]
+    own = np.flatnonzero(np.isin(found.features[:, 1], mine))
     if not len(own):
         return 0.0
     arcs, n, (means, variances) = layout.arcs(found.features[own]), layout.n_target_columns, problem.moments()
@@ -161,21 +156,24 @@ def estimated_gain(dataset: Dataset, field: Field, template: Template, l1: float
     return float(np.sort(np.maximum(gains, 0.0))[-MOST_FEATURES:].sum())
 
 
+def columns_of_views(layout: Layout) -> dict[tuple[str, int], np.ndarray]:
+    """Return {(template, side): the numbers of the columns of a view of neighbors or paths}."""
+    found = {}
+    for view in (*layout.neighbor_views, *layout.path_views):
+        table, side = (view.table, view.side) if isinstance(view, PathView) else (view.target_table, view.forward)
+        columns = layout.column_starts[table] + np.arange(view.start, view.stop)
+        found[layout.templates[view.template].label, int(side)] = columns
+    return found
+
+
 def renumbered(field: Field, layout: Layout) -> WarmStart:
     """Return the weights of a field with the column numbers of a layout that has all of its templates."""
     old, number = field.layout, np.empty(field.layout.n_columns, dtype=np.int64)
     for t, schema in enumerate(old.schemas):
         own = np.arange(schema.n_columns)
         number[old.column_starts[t] + own] = layout.column_starts[t] + own
-    new = {(layout.templates[v.template].label, v.forward): v for v in layout.neighbor_views}
-    for view in old.neighbor_views:
-        other = new[old.templates[view.template].label, view.forward]
-        place = layout.column_starts[other.target_table] + np.arange(other.start, other.stop)
-        number[old.column_starts[view.target_table] + np.arange(view.start, view.stop)] = place
-    paths = {(layout.templates[v.template].label, v.side): v for v in layout.path_views}
-    for view in old.path_views:
-        other = paths[old.templates[view.template].label, view.side]
-        place = layout.column_starts[other.table] + np.arange(other.start, other.stop)
-        number[old.column_starts[view.table] + np.arange(view.start, view.stop)] = place
+    places = columns_of_views(layout)
+    for view, columns in columns_of_views(old).items():
+        number[columns] = places[view]
     features = np.where(field.features >= 0, number[field.features], -1)
     return WarmStart(field.biases, features, field.theta[len(field.biases) :])

@@ -108,8 +108,7 @@ def split_groups(X: Any, groups: Any) -> tuple[Any, Any]:
     source = as_source(X)
     if source.kind in ("array", "sparse") or groups not in source.names:
         raise DataError(
-            f"groups= names the column {groups!r}, which X does not have: name one of its columns, or pass an array "
-            "with the group of each row."
+            f"groups= names the column {groups!r}, which X lacks: name another one, or pass the group of each row."
         )
     return nw.to_native(source.native.drop(groups)), nw.to_native(source.native[groups])
 
@@ -256,9 +255,7 @@ def _warn_of_result(estimator: FieldEstimator, result: FitResult) -> None:
         "The gradient of cd is not that of its loss, so this is expected.": objective.name == "cd",
         f"Raise {iterations}.": bool(iterations),
         "Solver(certify=True) (--set solver.certify=yes) continues until it is small.": not solver.certify,
-        "Where weights are large, belief propagation has no fixed point or several: raise l1, or use 'pl'.": (
-            objective.name == "bethe"
-        ),
+        "With large weights, beliefs have no fixed point or several: raise l1, or use 'pl'.": objective.name == "bethe",
         "Raise l1 or l2.": True,
     }
     if not result.converged:

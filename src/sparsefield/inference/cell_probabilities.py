@@ -259,9 +259,8 @@ def _predict_rows(field: FieldWeights, table: int, block: Block, dataset: Datase
         logits = np.log(np.maximum(alone, np.finfo(float).tiny))
         keys = hash_rows(block.codes, block.covariates)
         couplings, sums = _couplings(field, table), np.zeros_like(logits)
-        kernels.sum_completions(
-            block.codes, labels, logits, schema.coding.state_offsets, couplings, keys, SUMS, sums, drawn, unsure
-        )
+        offsets = schema.coding.state_offsets
+        kernels.sum_completions(block.codes, labels, logits, offsets, couplings, keys, SUMS, sums, drawn, unsure)
         logits += sums
     probabilities, hidden = _softmax(logits, schema.coding), unsure
     if max_cells:
@@ -280,11 +279,9 @@ def _couplings(field: FieldWeights, table: int) -> kernels.Couplings:
     rows, values = np.concatenate([state, k[0]]), np.concatenate([np.ones(len(state)), coding.scores[k]])
     place = np.concatenate([first[owner[state]] + coding.indicator[state], first[owner[k[0]]] + k[1]])
     states = sp.csr_array((values, (rows, place)), shape=(len(owner), columns))
-    inside = graph.arc_source < columns
-    target = np.repeat(np.arange(columns), np.diff(graph.arc_offsets))[inside]
-    weights = sp.csr_array(
-        (field.theta[graph.arc_feature[inside]], (target, graph.arc_source[inside])), shape=(columns,) * 2
-    )
+    own = graph.arc_source < columns
+    target = np.repeat(np.arange(columns), np.diff(graph.arc_offsets))[own]
+    weights = sp.csr_array((field.theta[graph.arc_feature[own]], (target, graph.arc_source[own])), shape=(columns,) * 2)
     pairs = sp.csr_array(states @ weights @ states.T)
     return kernels.Couplings(pairs.indptr.astype(np.int64), pairs.indices.astype(np.int64), pairs.data, owner)
 

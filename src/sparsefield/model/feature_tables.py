@@ -140,7 +140,9 @@ def feature_table(field: Field, kind: str = "polars") -> Frame:
     """
     features = list_features(field)
     # States of targets count for the type, so that it does not depend on which features were selected.
-    labels = [label for schema in field.layout.schemas for label in schema.target_labels]
+    labels: list[Any] = [1 for schema in field.layout.schemas if schema.n_target_columns and not schema.described]
+    targets = [v for schema in field.layout.schemas for v in schema.described if v.role != "observed"]
+    labels += [label for v in targets for label in v.column_labels if label is not None]
     weights = np.array([feature.weight for feature in features], dtype=float)
     return make_frame({**_name_columns(field, features, kind, labels), "weight": weights}, kind)
 

@@ -191,14 +191,6 @@ class LatentSplit(NamedTuple):
             level = level + theta[tie] * self.members[one] * self.members[other]
         return weights @ self.members, level
 
-    def add_gradient(self, totals: np.ndarray, moved: np.ndarray, out: np.ndarray) -> None:
-        """Write the gradient of latent features to ``out``.
-
-        ``totals`` (columns, joint states) and ``moved`` (joint states,) are sums of residuals over rows.
-        """
-        out[self.feature] = (totals @ self.members.T)[self.column, self.state]
-        out[self.tie] = (self.members[self.one] * self.members[self.other]) @ moved
-
 
 def split_latent(layout: Layout, arcs: Arcs) -> LatentSplit:
     """Split the arcs of a field over one table into visible and latent ones."""

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 Count = Annotated[int, Meta(ge=0)]
 NotNegative = Annotated[float, Meta(ge=0.0)]
@@ -39,10 +39,6 @@ class IterationRecord(Record, frozen=True):
     """Time since the fit began. It differs between runs, so model files do not contain it."""
     scoring_seconds: NotNegative | None = None
     """Time spent on scoring candidates so far; not in model files."""
-
-    def as_row(self) -> dict[str, Any]:
-        """Return the values that are known, by name."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def without_timing(self) -> IterationRecord:
         """Return the record without the values that differ between two runs of the same fit."""

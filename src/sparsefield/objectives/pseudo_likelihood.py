@@ -18,7 +18,7 @@ from sparsefield.data import Arcs, Block, CovariateWeights, Dataset, Layout, Spa
 from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_sums import sum_out_latent
-from sparsefield.kernels.chain_scores import padded_width
+from sparsefield.kernels.chain_scores import feature_sums, padded_width
 from sparsefield.kernels.mean_field_sweep import sweep
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.model.field import LatentSplit, split_latent
@@ -104,7 +104,8 @@ def _sum_out_latent(
 
 def _gradient(part: EvaluatedBlock, graphs: LatentSplit, size: int) -> np.ndarray:
     out = block_evaluation.gradient(part, False, (graphs.visible,), size)
-    graphs.add_gradient(part.summed.totals, part.summed.change, out)
+    out[graphs.feature] = (part.summed.totals @ graphs.members.T)[graphs.column, graphs.state]
+    out[graphs.tie] = (graphs.members[graphs.one] * graphs.members[graphs.other]) @ part.summed.change
     return out
 
 
@@ -193,10 +194,8 @@ class CovariateEvaluator(DenseEvaluator):
     def _with_covariates(self, arcs: CovariateArcs, gradient: np.ndarray) -> np.ndarray:
         """Set the gradient of the arcs from covariates, and return it."""
         covariates, sums = self._covariates, np.empty(len(arcs.states))
-        self._engine.map(
-            lambda block: covariates.pair_sums(arcs.offsets, arcs.states, self._errors, block, sums),
-            covariates.column_blocks,
-        )
+        parts = covariates.by_column, arcs.offsets, arcs.states, self._errors.ravel(), self._errors.shape[1]
+        self._engine.map(lambda block: feature_sums(*parts, *block, sums), covariates.column_blocks)
         gradient[arcs.features] = sums
         return gradient
 

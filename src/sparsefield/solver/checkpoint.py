@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import asdict
 
 from sparsefield.atomic_write import remove_with_leftovers, write_atomically
 from sparsefield.data import Dataset
@@ -83,7 +84,7 @@ def save_state(file: CheckpointFile, state: State) -> None:
     """Save features, weights and the training log after every few steps: a warm start."""
     if len(state.records) % STEPS_BETWEEN_SAVES == 0:
         arrays = {"theta": state.working_set.theta, "features": state.working_set.features}
-        file.save(arrays, {"iterations": [record.as_row() for record in state.records]})
+        file.save(arrays, {"iterations": [asdict(record) for record in state.records]})
 
 
 def load_state(file: CheckpointFile) -> tuple[WarmStart, list[IterationRecord]] | None:

@@ -117,10 +117,8 @@ class Fold:
     def _load(self, name: str) -> PathPoint:
         keys = ("theta", "features", "scores", "weights")
         theta, features, scores, weights = (self._arrays[f"{name} {key}"] for key in keys)
-        fitted = make_field(
-            self._path.layout, theta[: len(theta) - len(features)], features, theta[len(theta) - len(features) :]
-        )
-        return PathPoint(float(name), scores, fitted, weights)
+        biases, own = np.split(theta, [len(theta) - len(features)])
+        return PathPoint(float(name), scores, make_field(self._path.layout, biases, features, own), weights)
 
 
 class FoldGrid:
@@ -252,9 +250,7 @@ def make_folds(
 
 def held_out_refusal() -> DataError:
     """Return the error for rows that cannot be held out, because they are on a cluster."""
-    return DataError(
-        "l1='auto' with selection='heldout' needs all rows in this process: pass selection='ebic', or a number as l1."
-    )
+    return DataError("selection='heldout' needs all rows in this process: pass selection='ebic', or a number as l1.")
 
 
 def _hold_out(
@@ -300,9 +296,7 @@ def _held_out_rows(
     if groups is not None:
         n_units = len(np.unique(groups[weighted]))
         if n_units < 2:
-            raise DataError(
-                "groups= has only one group, so none can be held out: leave groups out (--group), or pass l1 (--l1)."
-            )
+            raise DataError("groups= has only one group: leave groups out (--group), or pass l1 (--l1).")
     n_folds = min(n_folds, n_units)
     return [rows for rows in row_folds(dataset, criterion.share_of(n_folds), n_folds, rng, groups) if len(rows)]
 

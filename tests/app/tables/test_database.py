@@ -221,7 +221,7 @@ def test_all_tables_are_read_without_names(place: Path | str) -> None:
     assert (data.keys, data.links) == ({"shop": "id"}, {"shop": ForeignKey("sold", "shop", "shop")})
     assert data.variables("sent_back") == ()
     text = propose_schema(place).as_toml()
-    assert "# the foreign key (shop, line) to sold(shop, line) is no link: a link is of one column, to the key" in text
+    assert "# the foreign key (shop, line) to sold(shop, line) is no link: a link is one column to the key" in text
 
 
 @pytest.mark.slow

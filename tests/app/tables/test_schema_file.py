@@ -145,7 +145,7 @@ def test_an_error_in_the_links_names_the_files(folder: Path) -> None:
     with pytest.raises(DataError, match=words):
         read_schema(written(folder, LINKED))
     (folder / "persons.csv").write_text("id,x\n1,0\n1,1\n")
-    with pytest.raises(DataError, match=r"several rows with the same key in 'id'.*persons\.csv"):
+    with pytest.raises(DataError, match=r"repeated keys in 'id'.*persons\.csv"):
         read_schema(written(folder, LINKED))
 
 

@@ -449,7 +449,6 @@ def read_weights(table: pl.DataFrame, name: str) -> Any:
     if wrong.any():
         row = wrong.arg_max() or 0
         raise DataError(
-            f"--weight: column {name!r} has {table[name][row]!r} in row {row + 1}: weights are numbers that are "
-            "not negative, and none is missing."
+            f"--weight: column {name!r} has {table[name][row]!r} in row {row + 1}: weights are numbers from 0."
         )
     return weights.to_numpy()

@@ -128,9 +128,7 @@ def open_server(session: Session, port: int = 0, token: str | None = None) -> tu
         bound.bind((HOST, port))
     except OSError as error:
         bound.close()
-        raise DataError(
-            f"Port {port} is not available ({error.strerror}): choose another --port, or omit it to use a free one."
-        ) from error
+        raise DataError(f"Port {port} is not available ({error.strerror}): choose another --port, or none.") from error
     bound.listen()  # so that the address answers as soon as it is known
     own_port = bound.getsockname()[1]
     config = uvicorn.Config(

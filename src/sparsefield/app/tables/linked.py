@@ -192,10 +192,8 @@ def propose_schema(place: Path | str) -> SchemaProposal:
         taken = {keys.get(name), *(link.column for link in links if link.table == name)}
         parts = set[str]()
         for other in (other for other in others if other.table == name):
-            what = (
-                f"the foreign key ({', '.join(other.columns)}) to {other.to}({', '.join(other.to_columns)}) is no link"
-            )
-            notes["tables", name].append(f"{what}: a link is of one column, to the key; its columns are ignored")
+            what = f"the foreign key ({', '.join(other.columns)}) to {other.to}({', '.join(other.to_columns)})"
+            notes["tables", name].append(f"{what} is no link: a link is one column to the key; its columns are ignored")
             parts |= {*other.columns} - taken
         rest = [column for column in frame.columns if column not in taken | parts]
         left_out = [entry for entry in inspect(frame.select(rest)).columns if entry.left_out] if rest else []
