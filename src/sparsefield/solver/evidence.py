@@ -405,10 +405,12 @@ def _test(
     if screen:
         p_values = _combine(_wald_statistics(regressions, columns, number, len(edges)), free)
     chosen = np.flatnonzero(p_values <= SCREEN)
+    # Scores of an edge are adjacent, in the order of its first end; and so are edges with as many of them.
     chosen = chosen[np.argsort(sizes[chosen], kind="stable")]
     groups = np.split(chosen, np.flatnonzero(np.diff(sizes[chosen])) + 1) if len(chosen) else []
     first = np.full(len(edges) + 1, -1)
     first[chosen] = np.cumsum(sizes[chosen]) - sizes[chosen]
+    # Estimates without each edge.
     found = [(r, *alike) for r in regressions for alike in r.neighbors(columns, first[number[r.target]] >= 0)]
     cost = 3.0 * len(rows.weight) * sum(parameters.size * r.theta.size**2.0 for r, _, parameters, _ in found)
     tasks, is_square = [], np.zeros(sizes[chosen].sum(), dtype=bool)
@@ -421,6 +423,7 @@ def _test(
         is_square[place] = kinds[is_tested] == SQUARE
         estimates = r.without(rows, parameters.reshape(len(edge), -1), is_tested.ravel(), cost <= MAX_REFITS)
         tasks.append((r, edge, place, *estimates))
+    # Scores of both ends add up; their products are the covariance.
     sums, told, products = np.zeros(len(is_square)), np.zeros((2, len(edges))), [np.zeros(())] * len(groups)
     blocks = [(slice(first[g[0]], first[g[-1]] + sizes[g[0]]), (len(g), sizes[g[0]])) for g in groups]
     for some in rows.chunks:
