@@ -136,10 +136,8 @@ class RefitProblem:
         take many iterations to move a bias to where the probability of an absent state is negligible.
         """
         point, weights, schema = theta.copy(), np.column_stack([weight, weight * factors]), self.layout.schemas[0]
-        for variable, first, last in zip(
-            schema.targets, schema.target_offsets, schema.target_offsets[1:], strict=False
-        ):
-            states = slice(first + variable.n_scores, last)
+        for k, variable in enumerate(schema.targets):
+            states = slice(schema.target_offsets[k] + variable.n_scores, schema.target_offsets[k + 1])
             counts, total = self.rows.beliefs[states] @ weights, weights.sum(axis=0)
             # Frequencies are relative to that of the reference state, or to all rows where there is none.
             others = np.maximum(total - counts.sum(axis=0), 0.0) if variable.has_reference else total

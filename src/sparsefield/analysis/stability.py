@@ -115,7 +115,13 @@ def stability(
     check_is_fitted(field)
     if not isinstance(resamples, Integral) or resamples < 2 or resamples % 2:
         raise ValueError(f"resamples must be an even number from 2, because halves come in pairs; got {resamples}.")
-    _refuse_unsuited(field)
+    learned = field.field_
+    if not learned.record.is_learned:
+        raise DataError("The field was given, not learned: there are no parameters to learn from halves with.")
+    if learned.layout.has_latent:
+        raise DataError("The states of latent variables differ from fit to fit: fit without latent=.")
+    if not field.l1_ > 0.0:
+        raise DataError("The field was learned with l1 = 0, which selects every candidate: fit with a larger l1.")
     dataset = compile_rows(field, X, y, sample_weight=sample_weight)
     if dataset.n_rows < FEWEST_ROWS:
         raise DataError(f"Stability selection needs at least {FEWEST_ROWS} rows; there are {dataset.n_rows}.")
@@ -138,17 +144,6 @@ def stability(
             stacklevel=2,
         )
     return _store_stability(field, selections, seed=seed, l1=l1, halved=halved_by(dataset))
-
-
-def _refuse_unsuited(estimator: FieldEstimator) -> None:
-    """Refuse fields whose features cannot be compared between resamples."""
-    field = estimator.field_
-    if not field.record.is_learned:
-        raise DataError("The field was given, not learned: there are no parameters to learn from halves with.")
-    if field.layout.has_latent:
-        raise DataError("The states of latent variables differ from fit to fit: fit without latent=.")
-    if not estimator.l1_ > 0.0:
-        raise DataError("The field was learned with l1 = 0, which selects every candidate: fit with a larger l1.")
 
 
 def _store_stability(estimator: FieldEstimator, found: Selections, **how: Any) -> Frame:

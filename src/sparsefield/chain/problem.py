@@ -182,11 +182,8 @@ class ChainProblem(Problem):
         parameters = ChainWeights(used.features, theta[graph.order]).parameters
 
         def evaluate_block(block: tuple[int, int]) -> tuple[float, np.ndarray]:
-            pairs, arrays = np.empty((m, m)), used.table.arrays
-            loss = chain_errors(
-                arrays, parameters, self.codes, self.sequence_weights, *block, self.errors.ravel(), pairs
-            )
-            return loss, pairs
+            pairs, arrays, errors = np.empty((m, m)), used.table.arrays, self.errors.ravel()
+            return chain_errors(arrays, parameters, self.codes, self.sequence_weights, *block, errors, pairs), pairs
 
         loss, self.pair_errors = tree_sum(self.engine.map(evaluate_block, self.table.sequence_blocks))
         gradient = np.empty(len(theta))

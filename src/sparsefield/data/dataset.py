@@ -82,10 +82,8 @@ class Dataset:
         """
         factors = []
         for view in self.layout.path_views:
-            columns = np.concatenate(
-                [b.beliefs[view.start : view.stop] for b in self.tables[view.table].blocks], axis=1
-            )
-            factors.append(max(1.0, 2.0 * float(np.sqrt(columns.var(axis=1).mean()))))
+            parts = [block.beliefs[view.start : view.stop] for block in self.tables[view.table].blocks]
+            factors.append(max(1.0, 2.0 * float(np.sqrt(np.concatenate(parts, axis=1).var(axis=1).mean()))))
         return replace(self, layout=replace(self.layout, path_factors=tuple(factors)))
 
     def with_tables(self, tables: Sequence[Table]) -> Dataset:

@@ -342,9 +342,8 @@ class Schema:
         share, occurs = float(self.shares[k]), (self.has_zero[k], self.has_one[k])
         states = tuple(state for state in (0, 1) if occurs[state])
         frequencies = tuple((1.0 - share, share)[state] for state in states)
-        return Variable(
-            self.plain_names[k], "target" if k < self.n_plain_targets else "observed", states, 0, frequencies
-        )
+        role = "target" if k < self.n_plain_targets else "observed"
+        return Variable(self.plain_names[k], role, states, 0, frequencies)
 
     @property
     def n_variables(self) -> int:

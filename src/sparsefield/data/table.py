@@ -216,9 +216,8 @@ def compile_table(
         codes, covariates = np.repeat(codes, repeat, axis=1), np.repeat(covariates, repeat, axis=1)
         weight = np.repeat(weight, repeat)
     unknown_rows = {v.name: unknown[v.name].rows for v in schema.targets if v.name in unknown}
-    return Table(
-        schema, tuple(cut_into_blocks(schema, codes, covariates, weight, width)), n_rows * repeat, unknown_rows
-    )
+    blocks = cut_into_blocks(schema, codes, covariates, weight, width)
+    return Table(schema, tuple(blocks), n_rows * repeat, unknown_rows)
 
 
 class UnknownValues(NamedTuple):

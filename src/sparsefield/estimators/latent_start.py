@@ -84,8 +84,12 @@ def _start(table: Table, latent: Mapping[str, int], rng: np.random.Generator) ->
     shares, shifts = [], []
     for number, count in enumerate(latent.values()):
         q = _clusters(cells - expected, weight, count, rng)
-        if number == 0:
-            q = _refine(cells, weight, q, sizes)
+        for _ in range(0 if number else REFINEMENTS):  # of a mixture whose columns are independent within a class
+            mass = (q * weight[:, None]).T
+            chances = _smooth(mass @ cells, cells, weight, sizes)
+            log_q = cells @ np.log(chances).T + np.log(mass.sum(axis=1) + 1.0)
+            q = np.exp(log_q - log_q.max(axis=1, keepdims=True))
+            q /= q.sum(axis=1, keepdims=True)
         mass = (q * weight[:, None]).T
         after, before = (_smooth(mass @ values, cells, weight, sizes) for values in (cells, expected))
         shift = _log_ratios(after, sizes) - _log_ratios(before, sizes)
@@ -139,17 +143,6 @@ def _clusters(cells: np.ndarray, weight: np.ndarray, count: int, rng: np.random.
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer different rows than clusters: some stay empty
         labels = means.fit(cells, sample_weight=weight).labels_
     return np.eye(count)[labels]
-
-
-def _refine(cells: np.ndarray, weight: np.ndarray, q: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Run expectation maximization of a mixture whose columns are independent within a class."""
-    for _ in range(REFINEMENTS):
-        mass = (q * weight[:, None]).T
-        chances = _smooth(mass @ cells, cells, weight, sizes)
-        log_q = cells @ np.log(chances).T + np.log(mass.sum(axis=1) + 1.0)
-        q = np.exp(log_q - log_q.max(axis=1, keepdims=True))
-        q /= q.sum(axis=1, keepdims=True)
-    return q
 
 
 def _smooth(sums: np.ndarray, cells: np.ndarray, weight: np.ndarray, sizes: Sequence[int]) -> np.ndarray:

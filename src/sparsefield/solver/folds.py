@@ -94,9 +94,8 @@ class Fold:
         points = self.points or ({} if other is None else other.points)
         start = None
         if points and not (self._last is not None and self._last > l1):
-            start = WarmStart.from_field(
-                points[min(points, key=lambda at: (round(abs(np.log(at / l1)), 6), -at))].field
-            )
+            nearest = min(points, key=lambda at: (round(abs(np.log(at / l1)), 6), -at))
+            start = WarmStart.from_field(points[nearest].field)
         if start is not None and not self.points:
             self._path.step_to(l1, start, ahead=self._ahead)
             start = None

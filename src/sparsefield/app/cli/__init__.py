@@ -41,18 +41,11 @@ app = typer.Typer(
     help="Learn sparse Markov networks (conditional random fields) from tables with missing values, and use them to "
     "impute, to sample, and to see which columns depend on each other.",
 )
-app.command("inspect")(info.inspect)
-app.command("schema")(info.schema)
-app.command("fit")(fit.fit)
-app.command("predict")(predict.predict)
-app.command("sample")(predict.sample)
-app.command("evaluate")(fit.evaluate)
-app.command("info")(info.info)
-app.command("report")(pages.report)
-app.command("explore")(pages.explore)
-app.command("plot")(pages.plot)
+for command in (info.inspect, info.schema, fit.fit, predict.predict, predict.sample, fit.evaluate, info.info):
+    app.command(command.__name__)(command)
+for command in (pages.report, pages.explore, pages.plot, pages.export):
+    app.command(command.__name__)(command)
 app.add_typer(analyze.app, name="analyze")
-app.command("export")(pages.export)
 
 
 def _version(wanted: bool) -> None:

@@ -265,11 +265,9 @@ def _read_sheet(data: bytes, name: str, options: FileFormat) -> SourceTable:
     try:
         if data.startswith(b"PK"):
             _refuse_archive(data, name)
-        workbook = fastexcel.read_excel(data)
-        sheet = _choose(workbook.sheet_names, options.sheet, name, "sheet")
-        cells, numbers = (
-            workbook.load_sheet(sheet, header_row=None, dtypes=d).to_polars() for d in ("string", "float")
-        )
+        book = fastexcel.read_excel(data)
+        sheet = _choose(book.sheet_names, options.sheet, name, "sheet")
+        cells, numbers = (book.load_sheet(sheet, header_row=None, dtypes=d).to_polars() for d in ("string", "float"))
     except DataError:
         raise
     except (fastexcel.FastExcelError, zipfile.BadZipFile, ValueError, OSError) as error:
