@@ -94,13 +94,6 @@ def measure_columns(
     """Return the columns of `centrality`; edges of a column with itself, over links, do not count.
 
     Without ``paths``, the measures of shortest paths are left out, which take long for thousands of columns.
-
-    Examples
-    --------
-    >>> from sparsefield.app.datasets import make_markov_field
-    >>> network = Network(make_markov_field(3, 1, neighbors=1.0, burn_in=1, seed=1).field.field_)
-    >>> measure_columns(network)["degree"].tolist()
-    [1, 0, 1]
     """
     layout, n = network.field.layout, network.n_variables
     order = [
@@ -250,12 +243,6 @@ def find_communities(n_nodes: int, ends: np.ndarray, weights: np.ndarray) -> np.
     visited in a fixed order, so the result is deterministic.
 
     Edges have ``ends`` (edges, 2) and positive ``weights`` (edges,); loops are ignored, parallel edges are added up.
-
-    Examples
-    --------
-    >>> ends = np.array([[0, 1], [1, 2], [0, 2], [2, 3], [3, 4], [4, 5], [3, 5]])
-    >>> find_communities(6, ends, np.ones(7)).tolist()
-    [0, 0, 0, 1, 1, 1]
     """
     kept = ends[:, 0] != ends[:, 1]
     graph = sp.coo_array((weights[kept], ends[kept].T), shape=(n_nodes, n_nodes)).tocsr()

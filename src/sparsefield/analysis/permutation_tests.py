@@ -347,11 +347,6 @@ def adjust_by_maximum(observed: Sequence[np.ndarray], drawn: Sequence[np.ndarray
     ----------
     observed : of each pair of groups, (statistics,)
     drawn : of each pair of groups, (permutations, statistics)
-
-    Examples
-    --------
-    >>> adjust_by_maximum([np.array([9.0, 0.5])], [np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]])])[0].tolist()
-    [0.25, 0.75]
     """
     scores, largest = [], []
     for statistics, permuted in zip(observed, drawn, strict=True):

@@ -45,14 +45,7 @@ def beliefs_by_column(schema: Schema, probabilities: np.ndarray) -> dict[str, np
 
 
 def group_states(variable: Variable, probabilities: np.ndarray) -> tuple[tuple[Label, ...], np.ndarray]:
-    """Return the states of a variable with their probabilities, (..., states): the bins of a number, which are fewer.
-
-    Examples
-    --------
-    >>> age = Variable("age", "target", (20.0, 30.0, 60.0), kind="numeric", cuts=(25.0, 45.0), bins=(0, 0, 1))
-    >>> group_states(age, np.array([0.5, 0.2, 0.3]))
-    (('up to 45', 'over 45'), array([0.7, 0.3]))
-    """
+    """Return the states of a variable with their probabilities, (..., states): for a number, its bins."""
     if not variable.bins:
         return variable.states, probabilities
     starts = np.flatnonzero(np.diff(variable.bins, prepend=-1))

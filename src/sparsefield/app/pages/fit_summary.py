@@ -91,14 +91,7 @@ def describe_weights(field: Field) -> str:
 
 
 def describe_kinds(field: Field, most: int = MAX_NAMES) -> str:
-    """Return how many columns are of each kind, with the names of those of a kind that has few.
-
-    Examples
-    --------
-    >>> from sparsefield.app.datasets import make_markov_field
-    >>> describe_kinds(make_markov_field(3, 1, burn_in=1).field.field_)
-    '3 nominal (x0, x1, x2)'
-    """
+    """Return how many columns are of each kind, with the names of those of a kind that has few."""
     names: dict[str, list[str]] = {}
     for table, schema in zip(field.layout.tables, field.layout.schemas, strict=True):
         if schema.is_binary:  # which has no list of its variables
@@ -176,15 +169,7 @@ def describe_convergence(field: Field, params: Mapping[str, Any]) -> str:
 
 
 def format_violation(violation: float, l1: float) -> str:
-    """Return a violation of the optimality conditions as a share of l1; as a number where l1 is 0.
-
-    Examples
-    --------
-    >>> format_violation(0.018, 2.0), format_violation(0.018, 0.0)
-    ('0.9% of l1', '0.018')
-    >>> format_violation(1e-15, 2.0)
-    'less than 0.001% of l1'
-    """
+    """Return a violation of the optimality conditions as a share of l1; as a number where l1 is 0."""
     if 0.0 <= violation < LEAST_SHARE * l1:
         return f"less than {LEAST_SHARE:.3%} of l1"
     return f"{100 * violation / l1:.2g}% of l1" if l1 > 0 else f"{violation:.2g}"

@@ -29,13 +29,7 @@ def visible(text: str) -> str:
 
 
 def shorten(text: str, longest: int) -> str:
-    """Return a text of at most ``longest`` characters; a longer one has three dots in the middle.
-
-    Examples
-    --------
-    >>> shorten("agree strongly", 20), shorten("how often do you read books", 16)
-    ('agree strongly', 'how often…books')
-    """
+    """Return a text of at most ``longest`` characters; a longer one has three dots in the middle."""
     if len(text) <= longest:
         return text
     room = max(longest - 1, 1)
@@ -44,13 +38,7 @@ def shorten(text: str, longest: int) -> str:
 
 
 def shorten_all(texts: Sequence[str], longest: int) -> list[str]:
-    """Return shortened texts, of which two are equal only if the given ones are; others that would be are numbered.
-
-    Examples
-    --------
-    >>> shorten_all(["trust in the Norwegian parliament", "trust in the Swedish parliament"], 20)
-    ['trust in…iament (1)', 'trust in…iament (2)']
-    """
+    """Return shortened texts, of which two are equal only if the given ones are; others that would be are numbered."""
     shown = {text: shorten(text, longest) for text in dict.fromkeys(texts)}
     number = Counter[str]()
     for short, times in Counter(shown.values()).items():
@@ -65,11 +53,6 @@ def wrap_name(text: str, width: int) -> list[str]:
     """Return a name in two lines of at most ``width`` characters, broken at spaces, underscores, dots and hyphens.
 
     What does not fit into them is cut in the middle, first of all.
-
-    Examples
-    --------
-    >>> wrap_name("years_of_education", 10)
-    ['years_of_', 'education']
     """
     words = re.findall(r"[^\s_.\-]+[\s_.\-]*|[\s_.\-]+", shorten(text, 2 * width))
     rows = [""]

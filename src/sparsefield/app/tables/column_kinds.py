@@ -17,14 +17,6 @@ def find_kinds(
     ``given`` are {kind: (name of its option, entries)}. An entry is a column; of an ordinal one also
     ``column=low<medium<high``, of a numeric one also ``column=linear-scores`` or ``column=normal-scores``; columns that
     share this are ``one=another=low<high``. With ``commas``, an entry may name several columns.
-
-    Examples
-    --------
-    >>> options = {"ordinal": ("--ordinal", ["a, b=low<high"]), "numeric": ("--numeric", ["c, d=normal-scores"])}
-    >>> find_kinds(options, ["a", "b", "c", "d"])
-    {'a': 'ordinal', 'b': 'low<high', 'c': 'numeric', 'd': 'normal-scores'}
-    >>> find_kinds({"ordinal": ("--ordinal", ["a, b=low<high"])}, ["a, b", "a"])
-    {'a, b': 'low<high'}
     """
     from sparsefield.data.schema import Transform  # not above: commands that only print help do not import NumPy
 
