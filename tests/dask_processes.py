@@ -12,10 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 LIMIT = 600.0
 """Seconds after which something hangs, on machines where other tests compile and compute at the same time."""
@@ -158,7 +160,8 @@ def fail_at_block_3(block: int, kind: type[Exception], log: str) -> int:
 
 
 def saved(model, folder: Path) -> bytes:
-    """The bytes of a model file."""
+    """The bytes of a model file; without the tests of edges, which a cluster does not make."""
+    model.field_ = replace(model.field_, record=structs.replace(model.field_.record, evidence=None))
     model.save(folder / "model")
     return (folder / "model").read_bytes()
 

@@ -113,7 +113,7 @@ def test_the_file_works_without_a_network(driver: Any, report: Path, offline: Ca
 
 def test_a_column_a_pair_and_the_start_are_shown(driver: Any, report: Path) -> None:
     driver.get(report.as_uri())
-    click(driver, "#view button", "smokes")
+    click(driver, "#view button", "smokes (yes)")
     wait_for(driver, lambda: "Neighbors" in panel(driver))
     assert "column=smokes" in driver.current_url
     assert "nominal; " in panel(driver)
@@ -192,7 +192,7 @@ def test_pictures_and_tables_are_exported(driver: Any, report: Path) -> None:
     texts = dict(driver.execute_script("return window.saved.filter((entry) => typeof entry[1] === 'string')"
                                        ".map((entry) => [entry[0], entry[1]])"))  # fmt: skip
     assert texts["network.svg"].startswith("<svg")
-    assert ">smokes</text>" in texts["network.svg"]
+    assert ">smokes (yes)</text>" in texts["network.svg"]
     assert texts["edges.csv"].splitlines()[0].endswith("variable_a,variable_b,strength,sign,holds,template")
     assert "smokes" in texts["columns.csv"]
     assert console_errors(driver) == []
