@@ -11,6 +11,9 @@ from sparsefield import MarkovField, Solver, contacts, read_alignment, sequence_
 from sparsefield.app.datasets import make_potts
 from sparsefield.errors import DataError
 
+# Contacts are ranked by their scores.
+pytestmark = pytest.mark.filterwarnings("ignore:The table is too wide for tests of edges")
+
 ROWS = [tuple("MKV-"), tuple("M-VY")]
 FILES = {
     "fasta": ">a one\nMK\nV-\n>b\nM-VY\n",

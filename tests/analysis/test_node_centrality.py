@@ -121,7 +121,7 @@ def test_wrong_communities_are_refused_with_all_names() -> None:
     field = MarkovField.from_field(make_field(3, {(0, 1): 1.0}))
     with pytest.raises(DataError, match=r"lacks 'b', 'c': every.* has 'q', which the field does not have"):
         centrality(field, communities={"a": 1, "q": 2})
-    with pytest.raises(DataError, match="a mapping of columns to communities, 'auto' or None; got 'spinglass'"):
+    with pytest.raises(DataError, match=r"\{column: community\}, 'auto' or None; got 'spinglass'"):
         centrality(field, communities="spinglass")  # pyright: ignore[reportArgumentType]
 
 

@@ -98,7 +98,7 @@ def test_one_row_is_refused(estimator) -> None:
         (lambda field: field.probability({"a": 1}, gibbs=FRAME), "gibbs must be None or a Gibbs"),
         (lambda field: field.complete(FRAME, max_cells=FRAME), "max_cells must be"),
         (lambda field: MarkovField(l1=Fraction(3, 2)).fit(FRAME), "l1 must be a number"),
-        (lambda field: MarkovField(kinds=pl.DataFrame({"a": [1]})).fit(FRAME), "kinds must be 'auto' or a dict"),
+        (lambda field: MarkovField(kinds=pl.DataFrame({"a": [1]})).fit(FRAME), "kinds must be 'auto'"),
         (lambda field: MarkovField(l1=1.0, latent=FRAME).fit(FRAME), "latent must be None or a dict"),
         (lambda field: MarkovField(l1=1.0, latent={"\ud83d": 2}).fit(FRAME), "names are text"),
         (lambda field: MarkovField(l1=1.0).fit(FRAME[["a"]].to_numpy(), columns=3), "must be a list of names"),

@@ -123,7 +123,7 @@ def test_weights_are_those_of_the_estimator(run, table: Path, tmp_path: Path) ->
     ("words", "parts"),
     [
         (("--weight", "city"), ("'city'", "row 1", "weights are numbers")),
-        (("--weight", "nothing"), ("'nothing'", "none is missing")),
+        (("--weight", "nothing"), ("'nothing'", "row 1", "weights are numbers")),
         (("--weight", "size"), ("--weight names the column 'size'",)),
         (("--weight", "smokes", "--observed", "smokes"), ("'smokes' is the --weight",)),
     ],
