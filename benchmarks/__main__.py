@@ -31,7 +31,6 @@ from benchmarks import (
     paper,
     peers,
     policy,
-    products,
     profile,
     scale,
     selection,
@@ -43,7 +42,7 @@ from sparsefield.app.cli import run_app
 
 app = typer.Typer(help="Measure sparsefield and other tools on the same data.", add_completion=False)
 for module in (
-    peers, scale, paper, products, small, startup, fill, imputation, missing, mixed, heldout, latent,
+    peers, scale, paper, small, startup, fill, imputation, missing, mixed, heldout, latent,
     inference, selection, ablations, network, sequences, denoising, likelihood, objectives, multilabel, cluster,
     dependent, cores, profile, centrality, coverage, comparison, pages,
     files, policy, density, gpu,

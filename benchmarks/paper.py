@@ -21,7 +21,8 @@ from sparsefield.app.cli.console import print_message
 from sparsefield.app.datasets import make_markov_field
 from sparsefield.estimators import MarkovField
 from sparsefield.induction import CFI, Grafting
-from sparsefield.induction.dense_scores import Thresholds, count_products
+from sparsefield.induction.dense_scores import Thresholds, keep_large_values
+from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,12 +42,18 @@ BURN_IN, THIN, CHAINS = 2000, 200, 10
 """Sweeps: weights up to 5 make chains slow, so that several chains share the rows, and no single one decides."""
 
 
+def count_products(part: EvaluatedBlock, thresholds: Thresholds) -> float:
+    """Return the number of products of large errors and large signals of a row, summed over the rows of a block."""
+    large, _ = keep_large_values(part, thresholds)
+    return float(np.count_nonzero(large.errors, axis=0) @ np.count_nonzero(large.expectations, axis=0))
+
+
 class CountedCFI(CFI):
     """CFI that counts the products of large errors and large signals, and the times it scored."""
 
     def score(self, factors: Any, *args: Any, **options: Any) -> Any:
         thresholds = Thresholds(*self.thresholds, factors.means)
-        COUNTS.add(factors.parts.sum(count_products, thresholds)[0])
+        COUNTS.add(factors.parts.sum(count_products, thresholds))
         return super().score(factors, *args, **options)
 
 
@@ -60,7 +67,7 @@ class CountedGrafting(Grafting):
     """Grafting that counts the products of all errors and all signals."""
 
     def score(self, factors: Any, *args: Any, **options: Any) -> Any:
-        COUNTS.add(factors.parts.sum(count_products, Thresholds(0.0, 0.0, factors.means))[1])
+        COUNTS.add(sum(factors.parts.map(lambda part: float(part.errors.size) * len(part.expectations))))
         return super().score(factors, *args, **options)
 
 

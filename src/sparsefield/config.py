@@ -48,12 +48,6 @@ rounds, each for a subset of the columns."""
 TILE_STATES = 256
 """Side of a tile of candidate pairs: large enough for an efficient matrix product, small enough to balance threads."""
 
-SPARSE_ADVANTAGE = 250.0
-"""The sparse product is used when it needs this many times fewer operations than the dense one. A scattered update
-costs as much as 50 operations of a matrix product in 32 bits, and entries have to be gathered first: on 600 columns x
-3,000 rows both took as long at 0.4% of the operations
-(``python -m benchmarks products --nodes 600 --rows 3000 --iterations 30``)."""
-
 IDENTIFIER_STATES = 100
 IDENTIFIER_SHARE = 0.9
 """A categorical column with more states, and a larger share of distinct cells, is treated as an identifier."""

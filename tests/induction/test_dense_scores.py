@@ -1,4 +1,4 @@
-"""cfi without thresholds is the exhaustive gradient; its products agree; ideal-parent ranks by the cosine."""
+"""cfi without thresholds is the exhaustive gradient; ideal-parent ranks by the cosine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from oracle import SlowField, candidate_pairs
 from plain import evaluated, graphs_of, learn_plain_schema
-from rule_variants import cfi_with
 
 from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.induction import CFI, Grafting, IdealParent, PaperCFI
@@ -40,13 +39,13 @@ def test_grafting_scores_every_candidate_with_its_exact_gradient(make_problem, o
     assert [s for _, s in found.values()] == [abs(g) / f for (g, _), f in zip(found.values(), factors, strict=True)]
 
 
-@pytest.mark.parametrize(("objective", "product"), [("pl", "dense"), ("pl", "sparse"), ("cd", "auto")])
+@pytest.mark.parametrize("objective", ["pl", "cd"])
 @given(seed=st.integers(0, 2**32 - 1), missing=st.sampled_from([0.0, 0.3]))
-def test_cfi_without_thresholds_is_exhaustive(make_problem, objective, product, seed, missing) -> None:
+def test_cfi_without_thresholds_is_exhaustive(make_problem, objective, seed, missing) -> None:
     problem = make_problem(seed, missing=missing)
     factors = factors_of(problem, objective)
     exact = score(Grafting(), problem, factors)
-    found = score(cfi_with(product), problem, factors)
+    found = score(CFI(0.0), problem, factors)
     for pair in candidate_pairs(problem.schema):
         assert found.get(pair, (0.0, 0.0)) == pytest.approx(exact.get(pair, (0.0, 0.0)), abs=1e-11)
     order = sorted(exact, key=lambda pair: -exact[pair][1])
@@ -55,8 +54,7 @@ def test_cfi_without_thresholds_is_exhaustive(make_problem, objective, product, 
     assert [p for p in ranking if p in set(clear)] == clear
 
 
-@pytest.mark.parametrize("product", ["dense", "sparse"])
-def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, product) -> None:
+def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine) -> None:
     """A balanced table: signals and errors of A and B meet in every row and add up to nothing, so that the
     gradient is the rank-one term alone. It is there as long as biases have not converged."""
     source = as_source([[0, 0], [0, 1], [1, 0], [1, 1]])
@@ -65,30 +63,10 @@ def test_cfi_without_thresholds_is_exhaustive_where_meetings_cancel(engine, prod
     evaluator.evaluate(graphs_of(schema, np.empty((0, 2), dtype=np.int64)), np.array([1.0, 1.0]))
     factors = evaluator.gradient_factors()
     exact = Grafting().score(factors, PairQuery(0.0, NOTHING))
-    found = cfi_with(product).score(factors, PairQuery(0.0, NOTHING))
+    found = CFI(0.0).score(factors, PairQuery(0.0, NOTHING))
     assert np.abs(exact.gradient) == pytest.approx([0.92423431], abs=1e-8)
     assert found.features.tolist() == exact.features.tolist()
     assert found.gradient == pytest.approx(exact.gradient, abs=1e-12)
-
-
-@pytest.mark.parametrize(("rule", "objective"), [(CFI, "pl"), (PaperCFI, "cd")])
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    errors=st.sampled_from([0.0, 0.05, 0.2, 0.5, 0.9]),
-    signals=st.sampled_from([0.0, 0.05, 0.2, 0.5, 2.0]),
-    weighted=st.booleans(),
-)
-def test_dense_and_sparse_products_agree_for_any_thresholds(
-    make_problem, rule, objective, seed, errors, signals, weighted
-) -> None:
-    problem = make_problem(seed, weighted=weighted, n_rows=15)
-    factors = factors_of(problem, objective)
-    dense = score(cfi_with("dense", (errors, signals), rule), problem, factors)
-    sparse = score(cfi_with("sparse", (errors, signals), rule), problem, factors)
-    # Estimates that drop small entries are made in single precision.
-    digits = 1e-11 if errors == signals == 0.0 else 1e-4
-    for pair in set(dense) | set(sparse):
-        assert dense.get(pair, (0.0, 0.0)) == pytest.approx(sparse.get(pair, (0.0, 0.0)), abs=digits)
 
 
 @pytest.mark.parametrize(("rule", "objective"), [(CFI, "pl"), (CFI, "cd"), (PaperCFI, "pl")])
@@ -138,7 +116,7 @@ def test_ideal_parent_ranks_by_the_larger_cosine(make_problem, seed) -> None:
         assert found_score == pytest.approx(cosine / factor, abs=1e-11)
 
 
-def test_products_agree_over_many_tiles_and_blocks(make_problem) -> None:
+def test_scores_agree_over_many_tiles_and_blocks(make_problem) -> None:
     """More states than a tile has, more rows than a block has, more finds than the first room holds."""
     problem = make_problem(
         5, n_rows=600, states=(3,) * 70, observed_states=(4,) * 45, numbers=3, share=0.01, size=0.3, missing=0.05
@@ -148,9 +126,7 @@ def test_products_agree_over_many_tiles_and_blocks(make_problem) -> None:
     factors = factors_of(problem)
     assert len(factors.parts) == 3
     exact = score(Grafting(), problem, factors)
-    for product in ("dense", "sparse"):
-        found = score(cfi_with(product), problem, factors)
-        assert set(found) == set(exact)
-        values = np.array([found[pair][0] - exact[pair][0] for pair in exact])
-        assert np.abs(values).max() < 1e-9
+    found = score(CFI(0.0), problem, factors)
+    assert set(found) == set(exact)
+    assert max(abs(found[pair][0] - exact[pair][0]) for pair in exact) < 1e-9
     assert set(exact) == set(candidate_pairs(problem.schema))

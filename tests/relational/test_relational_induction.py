@@ -9,13 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from relational_oracle import ends_counted, layout_of, names_of, problem_of, slow_over
-from rule_variants import cfi_with
 from villages import TEMPLATES, village
 
 from sparsefield import config
 from sparsefield.compute import Threads
 from sparsefield.errors import DataError
-from sparsefield.induction import RULES, FixedGraph, Grafting, all_pairs
+from sparsefield.induction import CFI, RULES, FixedGraph, Grafting, all_pairs
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 from sparsefield.objectives.objective import PairQuery
 
@@ -57,17 +56,10 @@ def test_candidates_are_those_that_names_allow(seed, templates, counts) -> None:
     assert Counter(names_of(slow, layout, all_pairs(layout))) == Counter(slow.candidates)
 
 
-RULES_WITHOUT_THRESHOLDS = {
-    "grafting": Grafting(),
-    "cfi dense": cfi_with("dense"),
-    "cfi sparse": cfi_with("sparse"),
-    "cfi auto": cfi_with("auto"),
-}
+RULES_WITHOUT_THRESHOLDS = {"grafting": Grafting(), "cfi": CFI(0.0)}
 
 
-@pytest.mark.parametrize(
-    ("rule", "objective"), [("grafting", "pl"), ("cfi dense", "cd"), ("cfi sparse", "pl"), ("cfi auto", "cd")]
-)
+@pytest.mark.parametrize(("rule", "objective"), [("grafting", "pl"), ("cfi", "pl"), ("cfi", "cd")])
 @given(
     seed=SEEDS,
     templates=SOME_TEMPLATES,

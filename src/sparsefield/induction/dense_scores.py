@@ -1,14 +1,14 @@
 """Scores of all candidate pairs of dense rows, by Algorithm 1 or exactly, one tile of the matrix at a time.
 
-A block of rows adds a product of errors and signals (Definitions 1 and 2), dense or sparse, to each tile; engines sum
-over blocks. Thresholds drop small errors and signals before. A group penalty scores all pairs of two variables.
+A block of rows adds a product of errors and signals (Definitions 1 and 2) to each tile; engines sum over blocks.
+Thresholds drop small errors and signals before. A group penalty scores all pairs of two variables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,10 +26,9 @@ from sparsefield.induction.candidates import (
     edge_norms,
     pairs_at,
 )
-from sparsefield.kernels.algorithm1 import add_products, count_large, gather_large, keep_large, transpose
+from sparsefield.kernels.algorithm1 import keep_large
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.objective import PairQuery
-from sparsefield.objectives.sparse_evaluator import Entries
 
 
 class Thresholds(NamedTuple):
@@ -41,62 +40,15 @@ class Thresholds(NamedTuple):
     """Table by table: signals are the deviations of expectations from these means."""
 
 
-class _LargeValues(NamedTuple):
-    """The values (columns, rows) that deviate from the center of their column by more than the limit of their row."""
-
-    values: np.ndarray
-    centers: np.ndarray
-    limits: np.ndarray
-
-    def count(self) -> np.ndarray:
-        """Count the large values of each row (rows,)."""
-        counts = np.zeros(self.values.shape[1], dtype=np.int64)
-        count_large(*self, counts)
-        return counts
-
-    def keep(self, dtype: type) -> np.ndarray:
-        """Return the deviations from the centers, with all others set to 0."""
-        out = np.empty(self.values.shape, dtype=dtype)
-        keep_large(*self, out)
-        return out
-
-    def gather(self) -> Entries:
-        """Return the deviations from the centers as a sparse matrix."""
-        offsets = np.concatenate([[0], np.cumsum(self.count())])
-        rows, by_column = np.empty(offsets[-1] + 1, dtype=np.int32), np.empty(offsets[-1] + 1)
-        starts = np.empty(len(self.values) + 1, dtype=np.int64)
-        gather_large(*self, starts, rows, by_column)
-        columns, entries = np.empty(offsets[-1], dtype=np.int32), np.empty(offsets[-1])
-        transpose(starts, rows, by_column, offsets[:-1].copy(), columns, entries)
-        return Entries(offsets, columns, entries, starts, rows[:-1], by_column[:-1])
-
-
-def _large_values(part: EvaluatedBlock, thresholds: Thresholds) -> tuple[_LargeValues, _LargeValues]:
-    """Return the large errors and the large signals of a block."""
-    weight, limits = part.block.weight, np.full(part.block.n_rows, thresholds.signals)
-    errors = _LargeValues(part.errors, np.zeros(len(part.errors)), thresholds.errors * weight)
-    return errors, _LargeValues(part.expectations, thresholds.means[part.table], limits)
-
-
-def count_products(part: EvaluatedBlock, thresholds: Thresholds) -> tuple[float, float]:
-    """Count the products of large errors and large signals of a row, and the products of a dense computation."""
-    errors, signals = _large_values(part, thresholds)
-    dense = float(len(part.errors)) * part.expectations.shape[0] * part.expectations.shape[1]
-    return float(errors.count() @ signals.count()), dense
-
-
 def keep_large_values(
     part: EvaluatedBlock, thresholds: Thresholds, dtype: type = config.FLOAT
 ) -> tuple[EvaluatedBlock, None]:
     """Return the block with large errors and signals, and 0 elsewhere."""
-    errors, signals = _large_values(part, thresholds)
-    return part._replace(errors=errors.keep(dtype), expectations=signals.keep(dtype)), None
-
-
-def gather_large_values(part: EvaluatedBlock, thresholds: Thresholds) -> tuple[EvaluatedBlock, None]:
-    """Return the block with large errors and signals as sparse matrices."""
-    errors, signals = _large_values(part, thresholds)
-    return part._replace(errors=errors.gather(), expectations=signals.gather()), None
+    weight, limits = part.block.weight, np.full(part.block.n_rows, thresholds.signals)
+    errors, signals = np.empty(part.errors.shape, dtype), np.empty(part.expectations.shape, dtype)
+    keep_large(part.errors, np.zeros(len(errors)), thresholds.errors * weight, errors)
+    keep_large(part.expectations, thresholds.means[part.table], limits, signals)
+    return part._replace(errors=errors, expectations=signals), None
 
 
 class Tile(NamedTuple):
@@ -123,11 +75,11 @@ RankOne = Callable[[CandidateBlock, np.ndarray, np.ndarray], np.ndarray]
 
 
 def score_pairs_dense(
-    parts: BlockCollection, layout: Layout, query: PairQuery, rank_one: RankOne | None = None, *, sparse: bool = False
+    parts: BlockCollection, layout: Layout, query: PairQuery, rank_one: RankOne | None = None
 ) -> Proposals:
     """Return the pairs that a query asks for; the penalty factor of a pair multiplies l1, and divides the score.
 
-    ``parts`` have the errors and signals to be multiplied; with ``sparse`` these are `Entries`.
+    ``parts`` have the errors and signals to be multiplied.
     """
     blocks = layout.candidate_blocks
 
@@ -152,7 +104,7 @@ def score_pairs_dense(
         return Proposals(pairs_at(block, layout, a, b), gradient, np.abs(gradient) / block.factors(a, b))
 
     large_sums = ThresholdQuery(tile_summand, (layout,), excess, eligible, query.limit)
-    tiles = [tile for k in range(len(blocks)) for tile in tiles_of_block(layout, k, bands=sparse)]
+    tiles = [tile for k in range(len(blocks)) for tile in tiles_of_block(layout, k)]
     found = concatenate_proposals([propose(large) for large in parts.top_entries(large_sums, tiles)])
     return found if query.limit is None else best_proposals(found, query.limit)
 
@@ -174,16 +126,10 @@ def _gradients(
     return np.where(a == b, 0.5 * gradient, gradient) if block.mirrored and diagonal else gradient
 
 
-def tiles_of_block(layout: Layout, number: int, *, bands: bool = False) -> list[Tile]:
-    """Return the tiles of a `CandidateBlock`, none of which separates a variable, or has observed columns alone.
-
-    With ``bands``, for sparse products, which process all columns of a row at once, a tile has all right columns.
-    """
+def tiles_of_block(layout: Layout, number: int) -> list[Tile]:
+    """Return the tiles of a `CandidateBlock`, none of which separates a variable, or has observed columns alone."""
     block = layout.candidate_blocks[number]
-    if bands:
-        runs, width = _whole_variables(layout, block.left, config.TILE_STATES // 2), len(block.right.columns)
-        return [Tile(number, i.start, i.stop, i.start if block.mirrored else 0, width) for i in runs]
-    left, right = (_whole_variables(layout, side, config.TILE_STATES) for side in (block.left, block.right))
+    left, right = (_whole_variables(layout, side) for side in (block.left, block.right))
     return [
         Tile(number, i.start, i.stop, j.start, j.stop)
         for i in left
@@ -193,14 +139,14 @@ def tiles_of_block(layout: Layout, number: int, *, bands: bool = False) -> list[
     ]
 
 
-def _whole_variables(layout: Layout, side: Side, most: int) -> list[range]:
-    """Return runs of whole variables with about ``most`` columns each, targets and observed ones apart."""
+def _whole_variables(layout: Layout, side: Side) -> list[range]:
+    """Return runs of whole variables with about `TILE_STATES` columns each, targets and observed ones apart."""
     schema = layout.schemas[side.table]
     owner = np.append(schema.variable_of_column, len(schema.variables))[side.columns]  # -1, the neighbor count, is last
     starts = [0, *(np.flatnonzero(np.diff(owner)) + 1).tolist(), len(owner)]
     runs, first = [], 0
     for start, stop in pairwise(starts):
-        if first < start and (stop - first > most or start == side.n_target_columns):
+        if first < start and (stop - first > config.TILE_STATES or start == side.n_target_columns):
             runs.append(range(first, start))
             first = start
     return [*runs, range(first, len(owner))] if len(owner) else []
@@ -223,33 +169,18 @@ def tile_summand(part: EvaluatedBlock, tile: Tile, layout: Layout) -> np.ndarray
 
 def _products(part: EvaluatedBlock, tile: Tile, block: CandidateBlock) -> tuple[np.ndarray | None, np.ndarray | None]:
     """Return left errors x right signals and left signals x right errors; None for a side without errors."""
-    multiply: Any = _multiply_sparse if isinstance(part.errors, Entries) else _multiply_dense
     i, j = tile.rows, tile.columns
     errors, signals, left, right = part.errors, part.expectations, None, None
     if part.table == block.left.table and tile.top < block.left.n_target_columns:
-        left = multiply(errors, block.left.columns[i], signals, block.right.neighbor_columns[j])
+        left = errors[_as_slice(block.left.columns[i])] @ signals[_as_slice(block.right.neighbor_columns[j])].T
     if part.table == block.right.table and tile.left < block.right.n_target_columns:
         if block.mirrored and i == j and left is not None:
             return left, left.T
         states = slice(tile.left, min(tile.right, block.right.n_target_columns))
-        right = multiply(signals, block.left.neighbor_columns[i], errors, block.right.columns[states])
+        right = signals[_as_slice(block.left.neighbor_columns[i])] @ errors[_as_slice(block.right.columns[states])].T
         if states != j:
             right = np.pad(right, ((0, 0), (0, tile.right - states.stop)))
     return left, right
-
-
-def _multiply_dense(left: np.ndarray, left_rows: np.ndarray, right: np.ndarray, right_rows: np.ndarray) -> np.ndarray:
-    """Multiply some rows of two matrices (columns, rows of a block)."""
-    return left[_as_slice(left_rows)] @ right[_as_slice(right_rows)].T
-
-
-def _multiply_sparse(left: Entries, left_columns: np.ndarray, right: Entries, right_columns: np.ndarray) -> np.ndarray:
-    """Multiply some columns of two sparse matrices (rows of a block, columns)."""
-    first, last = (int(right_columns.min()), int(right_columns.max()) + 1) if len(right_columns) else (0, 0)
-    out = np.zeros((len(left_columns), last - first))
-    add_products(left, left_columns, right, first, last, out)
-    chosen = _as_slice(right_columns - first)
-    return out if isinstance(chosen, slice) else out[:, chosen]
 
 
 def _as_slice(index: np.ndarray) -> slice | np.ndarray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -22,8 +22,6 @@ from sparsefield.induction.candidates import Proposals, all_pairs, best_proposal
 from sparsefield.induction.dense_scores import (
     RankOne,
     Thresholds,
-    count_products,
-    gather_large_values,
     keep_large_values,
     score_edges,
     score_pairs_dense,
@@ -133,10 +131,6 @@ class FixedCandidatesRule(InductionRule):
         return concatenate_proposals([])
 
 
-NEGLIGIBLE = 1e-6
-"""Thresholds that nearly all errors and signals exceed, so that there is no need to count those that do."""
-
-
 @dataclass(frozen=True)
 class CFI(InductionRule):
     """Score a pair by the sum of signal x error over entries above thresholds (contrastive feature induction).
@@ -168,8 +162,6 @@ class CFI(InductionRule):
     supports_conjunctions = True
     keeps_rank_one_term: ClassVar[bool] = True
     """Whether the rank-one term is kept."""
-    product: ClassVar[Literal["auto", "dense", "sparse"]] = "auto"
-    """The matrix product; "auto" takes the one with fewer operations. Both agree up to rounding errors."""
 
     @property
     def thresholds(self) -> tuple[float, float]:
@@ -180,18 +172,10 @@ class CFI(InductionRule):
         return error, signal
 
     def score(self, factors: GradientFactors, query: PairQuery) -> Proposals:
-        errors, signals = self.thresholds
-        thresholds = Thresholds(errors, signals, factors.means)
         rank_one = _rank_one_term(factors) if self.keeps_rank_one_term else None
-        sparse = self.product == "sparse"
-        if self.product == "auto" and max(errors, signals) > NEGLIGIBLE:
-            products, dense_products = factors.parts.sum(count_products, thresholds)
-            sparse = products * config.SPARSE_ADVANTAGE < dense_products
-        if sparse:
-            parts, _ = factors.parts.map_update(gather_large_values, thresholds)
-            return score_pairs_dense(parts, factors.layout, query, rank_one, sparse=True)
         # An estimate without the small terms loses nothing by single precision, and is twice as fast.
-        dtype = config.FLOAT if errors == signals == 0.0 else np.float32
+        dtype = np.float32 if any(self.thresholds) else config.FLOAT
+        thresholds = Thresholds(*self.thresholds, factors.means)
         parts, _ = factors.parts.map_update(keep_large_values, thresholds, dtype)
         return score_pairs_dense(parts, factors.layout, query, rank_one)
 
