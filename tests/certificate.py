@@ -89,15 +89,9 @@ def code_binary(X: np.ndarray, labels: int | None = None) -> CodedTable:
     """Return a matrix of 0/1 columns; those after the first ``labels`` are covariates, which may be any numbers."""
     count = X.shape[1] if labels is None else labels
     return CodedTable(
-        (np.array([[0.0], [1.0]]),) * count,
-        (np.zeros(2),) * count,
-        X[:, :count].T.astype(np.int64),
-        X[:, count:],
-        np.arange(X.shape[1]),
-        ("state",) * X.shape[1],
-        np.ones(X.shape[1], dtype=np.int64),
-        np.ones(len(X)),
-    )
+        (np.array([[0.0], [1.0]]),) * count, (np.zeros(2),) * count, X[:, :count].T.astype(np.int64), X[:, count:],
+        np.arange(X.shape[1]), ("state",) * X.shape[1], np.ones(X.shape[1], dtype=np.int64), np.ones(len(X)),
+    )  # fmt: skip
 
 
 # -- candidates --------------------------------------------------------------------------------------------------------

@@ -26,13 +26,9 @@ def dask_client():
     with warnings.catch_warnings(), dask.config.set({"distributed.scheduler.work-stealing": False}):
         warnings.simplefilter("ignore")  # about ports in use, for example
         cluster = distributed.LocalCluster(
-            n_workers=2,
-            threads_per_worker=1,
-            processes=True,
-            dashboard_address="127.0.0.1:0",
-            scheduler_kwargs={"dashboard": False},
-            silence_logs=logging.CRITICAL,
-        )
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False}, silence_logs=logging.CRITICAL,
+        )  # fmt: skip
         with cluster, distributed.Client(cluster, set_as_default=False) as client:
             yield client
 

@@ -23,24 +23,14 @@ PYTHONS = ("3.12", "3.13", "3.14")
 MARKED = "not (slow or cluster or benchmark or browser)"
 
 TESTS = (
-    "tests/data/test_frames.py",
-    "tests/data/test_kinds.py",
-    "tests/data/test_schema.py",
-    "tests/data/test_column_summaries.py",
-    "tests/app/tables/test_database.py",
-    "tests/app/tables/test_files.py",
-    "tests/app/tables/test_graph_export.py",
-    "tests/app/tables/test_matrix_files.py",
-    "tests/app/tables/test_nasty_files.py",
-    "tests/model/test_saved_kinds.py",
-    "tests/solver/test_owlqn.py",
-    "tests/estimators/test_kinds_of_tables.py",
-    "tests/estimators/test_types_of_answers.py",
-    "tests/estimators/test_types_of_cells.py",
-    "tests/app/cli/test_cli.py",
-    "tests/app/cli/test_kind_options.py",
+    "tests/data/test_frames.py", "tests/data/test_kinds.py", "tests/data/test_schema.py",
+    "tests/data/test_column_summaries.py", "tests/app/tables/test_database.py", "tests/app/tables/test_files.py",
+    "tests/app/tables/test_graph_export.py", "tests/app/tables/test_matrix_files.py",
+    "tests/app/tables/test_nasty_files.py", "tests/model/test_saved_kinds.py", "tests/solver/test_owlqn.py",
+    "tests/estimators/test_kinds_of_tables.py", "tests/estimators/test_types_of_answers.py",
+    "tests/estimators/test_types_of_cells.py", "tests/app/cli/test_cli.py", "tests/app/cli/test_kind_options.py",
     "tests/app/cli/test_written_tables.py",
-)
+)  # fmt: skip
 """Tests of what other libraries do for sparsefield: tables, files, compiled kernels, estimators, the command line."""
 
 REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(\[(?P<extras>[^\]]*)\])?(?P<bounds>.*)")

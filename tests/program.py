@@ -17,6 +17,11 @@ class ProgramResult(NamedTuple):
     out: str
     err: str
 
+    def ok(self) -> ProgramResult:
+        """Return the result of a program that succeeded."""
+        assert self.code == 0, self.err
+        return self
+
     def one_error(self, *words: str) -> None:
         """Assert that one line names the error, in these words, with the exit code of bad data and no output."""
         assert (self.code, self.out) == (2, "")

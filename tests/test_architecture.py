@@ -163,17 +163,8 @@ def test_importing_the_library_imports_nothing_heavy() -> None:
     loaded = modules_after("import sparsefield; sparsefield.__version__")
     assert "sparsefield" in loaded
     assert not loaded & {
-        "numba",
-        "sklearn",
-        "polars",
-        "pandas",
-        "scipy",
-        "numpy",
-        "narwhals",
-        "matplotlib",
-        "starlette",
-        "uvicorn",
-    }
+        "numba", "sklearn", "polars", "pandas", "scipy", "numpy", "narwhals", "matplotlib", "starlette", "uvicorn",
+    }  # fmt: skip
 
 
 def test_the_public_names_are_there() -> None:

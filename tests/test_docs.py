@@ -23,15 +23,9 @@ PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glo
 TUTORIALS = [page for page in PAGES if page.startswith("docs/tutorials/")]
 DOCUMENTS = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", *PAGES]
 WITH_EXAMPLES = {
-    "README.md",
-    "docs/index.md",
-    "docs/coming-from.md",
-    "docs/inference.md",
-    "docs/models.md",
-    "docs/schema-files.md",
-    "docs/uncertainty.md",
-    *TUTORIALS,
-}
+    "README.md", "docs/index.md", "docs/coming-from.md", "docs/inference.md", "docs/models.md",
+    "docs/schema-files.md", "docs/uncertainty.md", *TUTORIALS,
+}  # fmt: skip
 """Documents that must have an example."""
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -13,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from small_tables import N, X
 
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField, Solver
-from sparsefield.app.cli import app, run_app
 from sparsefield.errors import DataError
 
 # Some tables have observed columns with missing cells; what the warning says is tested elsewhere.
@@ -94,12 +91,3 @@ def test_every_estimator_warns(kind, certify: bool) -> None:
     with pytest.warns(ConvergenceWarning, match="The fit stopped after 2 iterations"):
         field.fit(*given)
     assert not field.converged_
-
-
-def test_commands_print_a_note(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pl.DataFrame(table(), schema=list("abcd")).write_csv(tmp_path / "t.csv")
-    words = [str(tmp_path / "t.csv"), "--l1", "0.1", "--set", "solver.max_iter=2"]
-    assert run_app(app, "sparsefield", ["fit", *words, "-o", str(tmp_path / "m"), "--no-check"]) == 0
-    assert "Note: The fit stopped after 2 iterations" in capsys.readouterr().err
-    assert run_app(app, "sparsefield", ["evaluate", *words, "--folds", "2"]) == 0
-    assert "2 of 2 fits stopped before they converged" in capsys.readouterr().err

@@ -274,14 +274,9 @@ def test_a_file_whose_parts_do_not_fit_is_refused(saved, tmp_path, change) -> No
 
 
 STABILITY = {
-    "frequencies": [0.5],
-    "resamples": 10,
-    "seed": 0,
-    "l1": 1.0,
-    "halved": "rows",
-    "given_graph": False,
+    "frequencies": [0.5], "resamples": 10, "seed": 0, "l1": 1.0, "halved": "rows", "given_graph": False,
     "mean_pairs": 2.0,
-}
+}  # fmt: skip
 EVIDENCE = {"edges": [[0, 1]], "p_values": [0.5], "q_values": [0.5], "tested": 3}
 
 

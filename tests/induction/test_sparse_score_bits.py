@@ -13,7 +13,7 @@ from sparsefield.compute import Threads
 from sparsefield.data import Dataset, Table
 from sparsefield.induction import sparse_scores
 from sparsefield.induction.sparse_scores import score_sparse_pairs, unit_for
-from sparsefield.objectives import PseudoLikelihood, SparseEvaluator
+from sparsefield.objectives import PseudoLikelihood
 
 pytestmark = pytest.mark.grid(keep=1)
 
@@ -99,15 +99,3 @@ def test_no_sum_of_errors_overflows(total) -> None:
     unit = unit_for(total)
     assert np.log2(unit) == int(np.log2(unit))
     assert 2**61 <= 4 * int(total / unit) < 2**62
-
-
-def test_sums_in_the_field_do_not_depend_on_threads_either(make_problem) -> None:
-    """Blocks are added up by a tree of their own."""
-    problem = make_problem(5, missing=0.0, numbers=0, n_rows=60, **SHAPES["many states"])
-    outcomes = []
-    for engine in (Threads(1), Threads(3)):
-        with engine:
-            evaluator = SparseEvaluator(sparse_sample(problem), engine)
-            loss, gradient = evaluator.evaluate(evaluator.compile(problem.layout.arcs(problem.pairs)), problem.theta)
-            outcomes.append((loss, gradient.tobytes()))
-    assert outcomes[0] == outcomes[1]

@@ -15,7 +15,7 @@ from sparsefield.compute import Threads
 from sparsefield.data import Dataset, as_source, compile_sparse, compile_table
 from sparsefield.induction import CFI, Grafting, sparse_scores
 from sparsefield.induction.sparse_scores import score_sparse_pairs
-from sparsefield.objectives import PseudoLikelihood, SparseGradientFactors
+from sparsefield.objectives import PseudoLikelihood
 from sparsefield.objectives.objective import PairQuery
 
 NOTHING = np.empty(0, dtype=np.int64)
@@ -210,18 +210,3 @@ def test_without_a_threshold_an_error_of_exactly_0_is_0(engine, monkeypatch, wei
     pairs, theta = np.array([[0, 1]]), np.array([-1.0, -1.0, 0.0, weight])
     found, expected = exact(sparse, dense, pairs, theta, 0.0, NOTHING, engine)
     assert_same_scores(found, expected, 0.0)
-
-
-@pytest.mark.parametrize("threshold", [0.0, 0.2])
-def test_any_number_of_threads_gives_the_same_bits(make_problem, threshold) -> None:
-    problem = problem_of(make_problem, 8, "observed", states=(2, 3) * 20, n_rows=60, share=0.1)
-    outcomes = []
-    for n_jobs in (1, 2, 3):
-        with Threads(n_jobs) as engine:
-            factors = factors_at(sparse_sample(problem), engine, problem.pairs, problem.theta)
-            assert isinstance(factors, SparseGradientFactors)
-            assert len(factors.blocks) > 5
-            found = score_sparse_pairs(factors, problem.layout, threshold, 1.0, NOTHING)
-            outcomes.append([part.tobytes() for part in (found.features, found.gradient, found.score)])
-    assert len(outcomes[0][0]) > 0
-    assert outcomes[0] == outcomes[1] == outcomes[2]

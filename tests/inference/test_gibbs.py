@@ -15,7 +15,7 @@ from sparsefield.inference import draw, gibbs
 from sparsefield.model import Field
 
 
-def small_field(seed: int = 0, size: float = 0.8) -> Field:
+def small_field(seed: int = 0, size: float = 0.8, *, triple: bool = False) -> Field:
     """Return a field over four variables with 2, 3, 2 and 3 states and a number, with a feature for every pair."""
     rng = np.random.default_rng(seed)
     X = np.column_stack([np.arange(60) % k for k in (2, 3, 2, 3)] + [rng.normal(size=60)])
@@ -29,7 +29,9 @@ def small_field(seed: int = 0, size: float = 0.8) -> Field:
         ]
     )
     theta = rng.normal(scale=size, size=schema.n_target_columns + len(pairs))
-    return Field(Layout.single(schema), theta[: schema.n_target_columns], pairs, theta[schema.n_target_columns :])
+    conjunctions = np.array([schema.target_offsets[:3]] if triple else [], dtype=np.int64).reshape(-1, 3)
+    biases, weights = np.split(theta, [schema.n_target_columns])
+    return Field(Layout.single(schema), biases, pairs, weights, conjunctions, np.full(len(conjunctions), 1.5))
 
 
 def rows_like(field: Field, row: list, count: int) -> Table:
@@ -38,11 +40,17 @@ def rows_like(field: Field, row: list, count: int) -> Table:
 
 
 @pytest.mark.parametrize(
-    "row", [[np.nan, np.nan, np.nan, np.nan, 0.7], [np.nan, 2, np.nan, np.nan, -1.0], [1, np.nan, 0, np.nan, 0.0]]
+    ("row", "triple"),
+    [
+        ([np.nan, np.nan, np.nan, np.nan, 0.7], True),
+        ([np.nan, 2, np.nan, np.nan, -1.0], False),
+        ([1, np.nan, 0, np.nan, 0.0], False),
+    ],
 )
-def test_samples_have_the_exact_marginals_and_pairs(row) -> None:
-    field = small_field()
-    slow = SlowField(field.schema, field.biases, field.pairs, field.weights)
+def test_samples_have_the_exact_marginals_and_pairs(row, triple) -> None:
+    field = small_field(triple=triple)
+    features = field.pairs, field.weights, field.conjunctions, field.conjunction_weights
+    slow = SlowField(field.schema, field.biases, *features)
     count = 20000
     table = rows_like(field, row, count)
     with Threads(2) as engine:

@@ -35,11 +35,11 @@ def method(name: str) -> InferenceMethod:
     return INFERENCE[name](**QUICK.get(name, {}))
 
 
-def filled(problem, name: str):
+def filled(problem, name: str, **options):
     block = problem.table.blocks[0]
     block = block._replace(beliefs=block.beliefs.copy())
-    unconverged = fill(problem.schema, [block], method(name), problem.graphs, problem.theta)
-    return block, unconverged
+    chosen = INFERENCE[name](**options) if options else method(name)
+    return block, fill(problem.schema, [block], chosen, problem.graphs, problem.theta)
 
 
 def some_rows(block, rows):
@@ -203,3 +203,13 @@ def test_invalid_options_are_refused(name) -> None:
     for option, value in INVALID[name].items():
         with pytest.raises(ValueError, match=option):
             INFERENCE[name](**{option: value})
+
+
+@given(seed=SEEDS, size=st.sampled_from([0.5, 3.0, 15.0]))
+def test_no_sweep_of_mean_field_raises_the_free_energy(make_problem, seed, size) -> None:
+    problem = make_problem(seed, missing=0.5, size=size)
+    energies = [[problem.slow.free_energy(row.q) for row in problem.rows]]
+    for sweeps in (1, 2, 5, 30):
+        block, _ = filled(problem, "mean-field", tolerance=0.0, max_sweeps=sweeps)
+        energies.append([problem.slow.free_energy(column) for column in block.beliefs.T.tolist()])
+    assert (np.diff(energies, axis=0) <= 1e-9 * max(size, 1.0)).all()

@@ -82,23 +82,6 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "known"), [("binary", ()), ("three states", (1,)), ("conjunction", ())])
-def test_drawn_rows_have_the_exact_joint_distribution(kind, known) -> None:
-    field, n = FIELDS[kind], 600
-    row = np.array([1.0 if v in known else np.nan for v in range(3)] + [0.7])
-    block = block_of(field, np.tile(row, (n, 1)))
-    drawn = draw(field, block, keys_of(n))
-    joint = slow_of(field).joint(block.codes[:, 0].tolist(), [0.7])
-    missing = [v for v in range(3) if v not in known]
-    # Cells are stored variable by variable: (variables, rows, copies).
-    codes = drawn.reshape(len(missing), n, COPIES)
-    for assignment, p in joint.items():
-        hits = np.all([codes[k] == assignment[v] for k, v in enumerate(missing)], axis=0)
-        # Rows are independent, copies of a row are not.
-        error = hits.mean(axis=1).std() / np.sqrt(n)
-        assert abs(hits.mean() - p) < 4.5 * error + 0.002
-
-
 @pytest.mark.parametrize("copies", [7, 64])
 def test_states_are_as_frequent_among_copies_as_they_are_probable(copies) -> None:
     """With a single missing cell all copies have the same conditional, so that strata leave no more than rounding."""

@@ -86,13 +86,9 @@ def test_feature_and_edge_tables_have_conjunctions() -> None:
     assert bias_table(field).rows() == [("x1", 2, -0.2), ("x0", 1, 0.1)]
     edges = {(a, b): (strength, beyond) for a, b, _, _, strength, beyond, *_ in edge_table(field).iter_rows()}
     expected = {
-        ("x0", "x1"): 2.0**2 + 0.7**2,
-        ("x0", "x2"): 2.0**2 + 0.3**2 + 0.7**2,
-        ("x1", "x2"): 1.0 + 2.0**2 + 0.7**2,
-        ("x0", "x4"): 0.3**2 + 0.7**2,
-        ("x2", "x4"): 0.3**2 + 0.7**2,
-        ("x1", "x4"): 0.7**2,
-    }
+        ("x0", "x1"): 2.0**2 + 0.7**2, ("x0", "x2"): 2.0**2 + 0.3**2 + 0.7**2, ("x1", "x2"): 1.0 + 2.0**2 + 0.7**2,
+        ("x0", "x4"): 0.3**2 + 0.7**2, ("x2", "x4"): 0.3**2 + 0.7**2, ("x1", "x4"): 0.7**2,
+    }  # fmt: skip
     assert set(edges) == set(expected)
     for key, square in expected.items():
         norm = np.sqrt(square)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from higher import evaluate as evaluate_higher
+from higher import graphs_with, with_conjunctions
 from hypothesis import given
 from hypothesis import strategies as st
-from oracle import SlowField, candidate_pairs
+from oracle import SlowField, candidate_features, candidate_pairs
 from plain import evaluated, graphs_of
 
+from sparsefield import config
 from sparsefield.compute import Threads
-from sparsefield.data import Dataset, Table
+from sparsefield.model import pad_features
 from sparsefield.objectives import OBJECTIVES, CellObjective, DenseEvaluator
 
 SHAPES = {
@@ -97,20 +100,25 @@ def test_a_gradient_for_more_pairs_comes_from_the_errors_at_hand(make_problem, n
     np.testing.assert_allclose(found, GRADIENT[name](problem.slow, problem.rows, pairs), rtol=0, atol=1e-11)
 
 
+# -- features of three columns and more (Eq. 3, 8 and 14) --------------------------------------------------------------
+
+HIGHER = [("binary", (3,), 0.3), ("many states", (3, 4), 0.0), ("observed", (4,), 0.3)]
+
+
 @pytest.mark.parametrize("name", ["pl", "cd"])
-def test_a_row_of_weight_k_is_that_row_k_times(make_problem, name) -> None:
-    problem = make_problem(4, n_rows=10, missing=0.0)
-    block = problem.table.blocks[0]
-    often = np.arange(10) % 3  # some not at all
-    weighted = block._replace(weight=often.astype(float))
-    repeated = block._replace(
-        codes=np.repeat(block.codes, often, axis=1),
-        beliefs=np.repeat(block.beliefs, often, axis=1),
-        weight=np.ones(often.sum()),
-    )
-    graphs = problem.graphs
-    with Threads(1) as engine:
-        samples = [Dataset.single(Table(problem.schema, (b,), b.n_rows)) for b in (weighted, repeated)]
-        one, other = (DenseEvaluator(s, OBJECTIVES[name](), engine).evaluate(graphs, problem.theta) for s in samples)
-    assert one[0] == pytest.approx(other[0], rel=1e-12)
-    np.testing.assert_allclose(one[1], other[1], rtol=0, atol=1e-11)
+@pytest.mark.parametrize(("shape", "orders", "missing"), HIGHER)
+def test_conjunctions_have_the_loss_and_the_gradient_of_the_oracle(
+    make_problem, monkeypatch, name, shape, orders, missing
+) -> None:
+    monkeypatch.setattr(config, "MIN_BLOCK_ROWS", 4)
+    plain = make_problem(3, missing=missing, **{**SHAPES[shape], "states": (2, 2, 3, 2)})
+    problem = with_conjunctions(plain, 4, orders)
+    assert len(problem.plain.table.blocks) > 1
+    evaluator, loss, gradient = evaluate_higher(problem, name)
+    assert loss == pytest.approx(LOSS[name](problem.slow, problem.rows), rel=1e-11, abs=1e-11)
+    expected = GRADIENT[name](problem.slow, problem.rows, [*problem.field.pairs, *problem.field.conjunctions])
+    np.testing.assert_allclose(gradient, expected, rtol=0, atol=1e-11)
+    features = [pad_features(np.array(candidate_features(problem.schema, order)), 4) for order in (2, 3, 4)]
+    more = np.concatenate(features)
+    found = evaluator.gradient(graphs_with(problem.layout, more), problem.schema.n_target_columns + len(more))
+    np.testing.assert_allclose(found, GRADIENT[name](problem.slow, problem.rows, more), rtol=0, atol=1e-11)

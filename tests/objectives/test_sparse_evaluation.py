@@ -163,25 +163,6 @@ def test_any_number_of_threads_gives_the_same_bits(make_problem, shape) -> None:
     assert outcomes[0] == outcomes[1] == outcomes[2]
 
 
-def test_a_row_three_times_is_a_row_of_weight_3(make_problem, engine) -> None:
-    problem = problem_of(make_problem, 4, n_rows=10)
-    table = sparse_of(problem.table)
-    cells = table.cells
-    often = np.arange(10) % 3  # some not at all
-    rows = np.repeat(np.arange(10), often)
-    parts = [cells.columns[cells.offsets[i] : cells.offsets[i + 1]] for i in rows]
-    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
-    repeated = Table.of_cells(table.schema, offsets, np.concatenate(parts), np.ones(len(rows)))
-    weighted = Table.of_cells(table.schema, cells.offsets, cells.columns, often.astype(float))
-    found = []
-    for one in (weighted, repeated):
-        evaluator = SparseEvaluator(Dataset.single(one), engine)
-        arcs = evaluator.compile(problem.layout.arcs(problem.pairs))
-        found.append((*evaluator.evaluate(arcs, problem.theta), evaluator.bias_hessian(), evaluator.arc_hessian(arcs)))
-    for one, other in zip(*found, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-11)
-
-
 def test_rows_with_nothing_on_have_baseline_beliefs(make_problem, engine) -> None:
     problem = problem_of(make_problem, 5, "many states")
     nothing = Table.of_cells(problem.schema, np.zeros(5, dtype=np.int64), np.empty(0, dtype=np.int32), np.full(4, 2.0))

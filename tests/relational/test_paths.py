@@ -197,13 +197,6 @@ def test_a_planted_composition_is_found_and_predicts_hidden_cells(tmp_path) -> N
     assert (answers[0] == answers[1]).all()
 
 
-def test_fits_have_the_same_bits_for_any_number_of_threads() -> None:
-    data = planted(1, hidden=0.1)[0]
-    fits = [RelationalField(l1=2.0, templates=["within pair", TRIANGLE, CYCLE], n_jobs=n).fit(data) for n in (1, 3)]
-    assert (fits[0].field_.theta == fits[1].field_.theta).all()
-    assert (fits[0].field_.pairs == fits[1].field_.pairs).all()
-
-
 def test_options_that_triangles_do_not_have_are_refused() -> None:
     data = planted(2)[0]
     for options, words in (({"objective": "cd"}, "objective='pl'"), ({"penalty": "group"}, "penalty='l1'")):

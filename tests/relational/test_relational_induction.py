@@ -61,13 +61,9 @@ RULES_WITHOUT_THRESHOLDS = {"grafting": Grafting(), "cfi": CFI(0.0)}
 
 @pytest.mark.parametrize(("rule", "objective"), [("grafting", "pl"), ("cfi", "pl"), ("cfi", "cd")])
 @given(
-    seed=SEEDS,
-    templates=SOME_TEMPLATES,
-    missing=st.sampled_from([0.0, 0.3]),
-    counts=COUNTS,
-    block_rows=st.sampled_from([1, 3, 256]),
-    tile=st.sampled_from([1, 2, 8, 128]),
-)
+    seed=SEEDS, templates=SOME_TEMPLATES, missing=st.sampled_from([0.0, 0.3]), counts=COUNTS,
+    block_rows=st.sampled_from([1, 3, 256]), tile=st.sampled_from([1, 2, 8, 128]),
+)  # fmt: skip
 def test_without_thresholds_every_candidate_is_scored_with_its_exact_gradient(
     rule, objective, seed, templates, missing, counts, block_rows, tile
 ) -> None:
@@ -86,13 +82,9 @@ def test_without_thresholds_every_candidate_is_scored_with_its_exact_gradient(
 
 @pytest.mark.parametrize("name", RULES)
 @given(
-    objective=st.sampled_from(["pl", "cd"]),
-    seed=SEEDS,
-    cut=st.sampled_from([0.0, 0.3, 1.0]),
-    known=st.floats(0.0, 1.0),
-    templates=SOME_TEMPLATES,
-    counts=COUNTS,
-)
+    objective=st.sampled_from(["pl", "cd"]), seed=SEEDS, cut=st.sampled_from([0.0, 0.3, 1.0]),
+    known=st.floats(0.0, 1.0), templates=SOME_TEMPLATES, counts=COUNTS,
+)  # fmt: skip
 @settings(max_examples=4)
 def test_a_proposal_is_a_candidate_above_the_cut_and_not_known(
     name, objective, seed, cut, known, templates, counts

@@ -30,16 +30,12 @@ TEMPLATES = (
 targets, and over a table without variables."""
 
 LINKS = {
-    "owner": ("badge", "owner", "person"),
-    "home": ("person", "home", "place"),
-    "best": ("person", "best", "person"),
-    "elder": OffsetLink("person", along="rank"),
-    "sender": ("letter", "sender", "person"),
-    "receiver": ("letter", "receiver", "person"),
-    "next": OffsetLink("letter", within="bag"),
-    "who": ("friend", "who", "person"),
+    "owner": ("badge", "owner", "person"), "home": ("person", "home", "place"),
+    "best": ("person", "best", "person"), "elder": OffsetLink("person", along="rank"),
+    "sender": ("letter", "sender", "person"), "receiver": ("letter", "receiver", "person"),
+    "next": OffsetLink("letter", within="bag"), "who": ("friend", "who", "person"),
     "whom": ("friend", "whom", "person"),
-}
+}  # fmt: skip
 
 
 def village(

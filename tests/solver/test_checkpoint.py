@@ -181,13 +181,6 @@ def test_a_folder_that_cannot_be_made_is_reported_before_the_work(tmp_path) -> N
         MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path / "file" / "folder")).fit(table())
 
 
-def test_a_model_does_not_remember_the_folder(tmp_path) -> None:
-    MarkovField(l1=2.0).set_params(**OPTIONS, solver=Solver(checkpoint=tmp_path / "here")).fit(table()).save(
-        tmp_path / "m"
-    )
-    assert b"here" not in (tmp_path / "m").read_bytes()
-
-
 def test_on_a_full_disk_the_fit_goes_on_with_a_note(tmp_path, monkeypatch) -> None:
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")

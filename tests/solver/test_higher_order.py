@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from higher import exclusive, graphs_with, triangle
-from oracle import SlowField, candidate_features, rows_of, violation
+from higher import exclusive, triangle
 from random_tables import hide
 from settled import clamped_loss, completed_loss
 
 from sparsefield import Features, MarkovField, Solver
-from sparsefield.compute import Threads
-from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.inference import MeanField
-from sparsefield.model import pad_features
-from sparsefield.objectives import OBJECTIVES, DenseEvaluator
 
 TRIPLE = ("x0", "x1", "x2")
 L1 = 20.0
@@ -42,26 +37,6 @@ def penalty_of(model: MarkovField) -> float:
 def l1_of(model: MarkovField, features: np.ndarray) -> np.ndarray:
     factor = model.get_params()["features__order_penalty"]
     return np.array([model.l1 * factor ** (sum(c >= 0 for c in f) - 2) for f in features.tolist()])
-
-
-def worst_violation(model: MarkovField, X: np.ndarray, orders: tuple[int, ...] = (2, 3)) -> float:
-    """Over all features of these orders, in the field or not, by an evaluation that starts from nothing."""
-    source, field = as_source(X), model.field_
-    table = compile_table(source, field.schema)
-    every = np.concatenate([pad_features(np.array(candidate_features(field.schema, k)), max(orders)) for k in orders])
-    place = {tuple(c for c in feature if c >= 0): k for k, feature in enumerate(every.tolist())}
-    n = field.layout.n_target_columns
-    theta = np.concatenate([field.biases, np.zeros(len(every))])
-    for feature, weight in zip(field.features.tolist(), field.theta[n:], strict=True):
-        theta[n + place[tuple(c for c in feature if c >= 0)]] = weight
-    with Threads(1) as engine:
-        evaluator = DenseEvaluator(Dataset.single(table), OBJECTIVES[model.objective](), engine)
-        _, gradient = evaluator.evaluate(graphs_with(field.layout, every), theta)
-    l1 = np.concatenate([np.full(n, model.l1), l1_of(model, every)])
-    l2 = model.l2 * np.append(np.ones(n), field.layout.l2_factors(every))
-    if not model.resolve("features").penalize_biases:
-        l1[:n] = l2[:n] = 0.0
-    return max(violation(t, g + q * t, p) for t, g, q, p in zip(theta, gradient, l2, l1, strict=True))
 
 
 # -- what is found -----------------------------------------------------------------------------------------------------
@@ -107,39 +82,9 @@ def test_four_columns_grow_from_three() -> None:
     assert [0, 1, 2, 3] in four.field_.conjunctions.tolist()
     assert four.objective_ < three.objective_
     assert four.converged_
-    assert worst_violation(four, X, (2, 3, 4)) == pytest.approx(four.kkt_violation_, rel=1e-6, abs=1e-9)
 
 
 # -- the optimum -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("penalize_biases", "induction", "make"), [(False, "cfi", exclusive), (True, "grafting", triangle)]
-)
-def test_the_certificate_holds_for_every_pair_and_every_triple(penalize_biases, induction, make) -> None:
-    X = make(160, 3)
-    options = {"l1": 1.5, "features__max_order": 3, "features__expand": "all", "induction__batch_size": 5, "n_jobs": 1}
-    model = (
-        MarkovField(l1=2.0).set_params(**options, induction=induction, features__penalize_biases=penalize_biases).fit(X)
-    )
-    assert model.converged_
-    assert len(model.field_.conjunctions) > 3
-    assert model.kkt_violation_ <= 0.01 * 1.5
-    assert worst_violation(model, X) == pytest.approx(model.kkt_violation_, rel=1e-6, abs=1e-9)
-    slow = SlowField(
-        model.field_.schema, model.field_.biases, model.field_.pairs, model.field_.weights,
-        model.field_.conjunctions, model.field_.conjunction_weights,
-    )  # fmt: skip
-    loss = slow.pl_loss(rows_of(compile_table(as_source(X), model.field_.schema)))
-    assert model.objective_ == pytest.approx(loss + penalty_of(model), rel=1e-11)
-
-
-def test_the_certificate_misses_triples_that_nothing_leads_to() -> None:
-    """With expand="active" it speaks of what may grow from the field alone: the test above has teeth."""
-    X = exclusive(320, 0)
-    model = MarkovField(l1=L1, features=Features(max_order=3), n_jobs=1).fit(X)
-    assert model.converged_
-    assert worst_violation(model, X) > 50.0
 
 
 @pytest.mark.parametrize(("penalize_biases", "expand"), [(False, "all"), (True, "active")])

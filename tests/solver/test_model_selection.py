@@ -34,13 +34,9 @@ def path_of(
     sample: Dataset, engine: Threads, rule: str = "cfi", missing: EM | MeanField | None = None, **options: Any
 ) -> Path:
     return Path(
-        sample,
-        rule=RULES[rule](),
-        objective=OBJECTIVES["pl"](),
-        missing=missing or EM(),
-        options=TrainingOptions(**options),
-        engine=engine,
-    )
+        sample, rule=RULES[rule](), objective=OBJECTIVES["pl"](), missing=missing or EM(),
+        options=TrainingOptions(**options), engine=engine,
+    )  # fmt: skip
 
 
 # -- the path ----------------------------------------------------------------------------------------------------------

@@ -77,27 +77,6 @@ def test_the_objective_is_that_of_the_field() -> None:
     assert -field.score(X) * X.shape[0] + penalty == pytest.approx(field.objective_, rel=1e-9)
 
 
-def test_the_certificate_is_that_of_the_dense_path() -> None:
-    """The violation that a sparse fit reports, recomputed from all candidates by plain NumPy."""
-    X = switches(4)
-    field = fit(X, l2=1.0, solver__certify=False, solver__max_iter=15)
-    on = X.toarray().astype(float)
-    learned = field.field_
-    n = learned.schema.n_target_columns
-    assert n == on.shape[1]
-    W = np.zeros((n, n))
-    W[tuple(learned.pairs.T)] = learned.weights
-    W += W.T
-    errors = 1 / (1 + np.exp(-(learned.biases + on @ W))) - on
-    gradient = errors.T @ on
-    gradient = gradient + gradient.T + W
-    outside = np.maximum(np.abs(gradient) - L1, 0.0)
-    inside = np.abs(gradient + L1 * np.sign(W))
-    violation = np.where(W != 0.0, inside, outside)[np.triu_indices(n, 1)]
-    worst = max(violation.max(), np.abs(errors.sum(axis=0)).max())
-    assert field.kkt_violation_ == pytest.approx(worst, rel=1e-6, abs=1e-9)
-
-
 def test_rows_of_weight_2_are_rows_twice() -> None:
     X = switches(5)
     often = np.random.default_rng(1).integers(0, 3, X.shape[0])

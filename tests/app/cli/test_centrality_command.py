@@ -27,8 +27,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_columns_are_printed_by_strength(run, folder: Path) -> None:
-    done = run("analyze", "centrality", folder / "m.safetensors")
-    assert done.code == 0, done.err
+    done = run("analyze", "centrality", folder / "m.safetensors").ok()
     lines = done.out.splitlines()
     assert lines[0].split() == ["column", "degree", "strength", "expected", "influence", "closeness", "betweenness"]
     strengths = [float(line[17:].split()[0]) for line in lines[1:]]
@@ -38,8 +37,7 @@ def test_columns_are_printed_by_strength(run, folder: Path) -> None:
 
 
 def test_a_table_adds_predictability(run, folder: Path) -> None:
-    done = run("analyze", "centrality", folder / "m.safetensors", folder / "fresh.csv")
-    assert done.code == 0, done.err
+    done = run("analyze", "centrality", folder / "m.safetensors", folder / "fresh.csv").ok()
     assert "r squared" in done.out
     assert "normalized accuracy" in done.out
     assert "probably the training rows" not in done.err
@@ -52,8 +50,7 @@ def test_a_file_has_all_measures_and_empty_cells(run, folder: Path, tmp_path: Pa
     target, named = tmp_path / "c.csv", tmp_path / "named.csv"
     pl.DataFrame({"column": list("abecd"), "community": list("XXYYY")}).write_csv(named)
     words = ("-o", target, "--communities", named)
-    done = run("analyze", "centrality", folder / "m.safetensors", folder / "fresh.csv", *words)
-    assert done.code == 0, done.err
+    done = run("analyze", "centrality", folder / "m.safetensors", folder / "fresh.csv", *words).ok()
     assert f"Wrote {target}." in done.out
     found = pl.read_csv(target)
     assert {"column", "community", "bridge_strength", "r_squared", "gain_error"} <= set(found.columns)
@@ -105,10 +102,9 @@ def test_a_file_of_communities_has_each_column_once(run, folder: Path, tmp_path:
 
 def test_found_communities_can_be_given_again(run, folder: Path, tmp_path: Path) -> None:
     found, again = tmp_path / "found.csv", tmp_path / "again.csv"
-    assert run("analyze", "centrality", folder / "m.safetensors", "--communities", "auto", "-o", found).code == 0
+    run("analyze", "centrality", folder / "m.safetensors", "--communities", "auto", "-o", found).ok()
     assert pl.read_csv(found)["community"].null_count() > 0  # a column without edges is in no community
-    done = run("analyze", "centrality", folder / "m.safetensors", "--communities", found, "-o", again)
-    assert done.code == 0, done.err
+    run("analyze", "centrality", folder / "m.safetensors", "--communities", found, "-o", again).ok()
     assert again.read_text() == found.read_text()
     run("analyze", "centrality", folder / "m.safetensors", "--communities", found, "-o", found).one_error("found.csv")
 
@@ -133,8 +129,7 @@ def model(fit, table: Path) -> Path:
 
 def test_intervals_are_printed_and_written(run, model: Path, table: Path, tmp_path: Path) -> None:
     output = tmp_path / "intervals.csv"
-    done = run("analyze", "intervals", model, table, "-o", output)
-    assert done.code == 0, done.err
+    done = run("analyze", "intervals", model, table, "-o", output).ok()
     assert "Estimates without L1, with l2 = 1, and 95% intervals from the sandwich covariance" in done.out
     assert "resampled rows" not in done.err
     written = pl.read_csv(output)
@@ -147,17 +142,15 @@ def test_intervals_are_printed_and_written(run, model: Path, table: Path, tmp_pa
 
 def test_a_bootstrap_has_differences(run, model: Path, table: Path) -> None:
     words = ("analyze", "intervals", model, table, "--method", "bootstrap", "--resamples", "20")
-    done = run(*words)
-    assert done.code == 0, done.err
+    done = run(*words).ok()
     assert "percentiles of 20 bootstrap resamples" in done.out
     assert "not adjusted" in run(*words, "--differences").out
 
 
 def test_a_model_without_features_is_said_in_one_sentence(run, table: Path, tmp_path: Path) -> None:
     path = tmp_path / "none.safetensors"
-    assert run("fit", table, "-o", path, "--l1", "10000", "--no-check").code == 0
-    done = run("analyze", "intervals", path, table, "--method", "bootstrap", "--resamples", "3")
-    assert done.code == 0, done.err
+    run("fit", table, "-o", path, "--l1", "10000", "--no-check").ok()
+    done = run("analyze", "intervals", path, table, "--method", "bootstrap", "--resamples", "3").ok()
     assert done.out.strip() == "The model has no features of two columns, so there is nothing to estimate."
 
 
@@ -167,8 +160,7 @@ def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table:
     done = run("analyze", "intervals", model, table)
     assert done.code == 2
     assert "2 of 200 rows have missing cells (columns 'wet')" in done.err
-    done = run("analyze", "intervals", model, table, "--drop-incomplete")
-    assert done.code == 0
+    done = run("analyze", "intervals", model, table, "--drop-incomplete").ok()
     assert "Estimated from the 198 complete rows of 200." in done.out
     assert "not the table that the field was learned from, or rows have other weights" in done.err
     assert "the values of 'wet' are not as frequent" in done.err
@@ -177,12 +169,11 @@ def test_incomplete_rows_are_refused_with_their_columns(run, model: Path, table:
 def test_missing_cells_are_imputed_and_intervals_pooled(run, table: Path, tmp_path: Path) -> None:
     frame, table, path = pl.read_csv(table), tmp_path / "incomplete.csv", tmp_path / "incomplete.safetensors"
     frame.with_columns(wet=frame["wet"].scatter(list(range(0, 200, 5)), None)).write_csv(table)
-    assert run("fit", table, "-o", path, "--l1", 5, "--no-check").code == 0
+    run("fit", table, "-o", path, "--l1", 5, "--no-check").ok()
     for words in ((), ("--method", "bootstrap")):
         done = run("analyze", "intervals", path, table, *words)
         done.one_error("40 of 200 rows have missing cells (columns 'wet')", "--imputations 20", "--drop-incomplete")
-    done = run("analyze", "intervals", path, table, "--imputations", 3)
-    assert done.code == 0, done.err
+    done = run("analyze", "intervals", path, table, "--imputations", 3).ok()
     assert (
         "Missing cells of 40 of 200 rows were imputed 3 times, and estimates were pooled by Rubin's rules." in done.out
     )

@@ -100,8 +100,7 @@ def test_version_and_help(run) -> None:
 
 def test_fit_writes_a_model_and_says_what_was_learned(run, csv: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
-    done = run("fit", csv, *ROLES, "-o", path)
-    assert done.code == 0
+    done = run("fit", csv, *ROLES, "-o", path).ok()
     assert "go together" in done.out
     assert "rain=1" in done.out
     assert "where heat is low" in done.out
@@ -145,10 +144,10 @@ def test_missing_words_are_gaps(run, tmp_path: Path) -> None:
     lines = ["a,b", *["1,1", "0,0", "gone,1", "1,unknown", "NA,0"] * 8]
     (tmp_path / "t.csv").write_text("\n".join(lines))
     words = ("--missing", "gone", "--missing", "unknown")
-    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *words, *QUICK).code == 0
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *words, *QUICK).ok()
     assert load(tmp_path / "m").states_ == {"a": [0, 1], "b": [0, 1]}
     only = ("--set", "read.missing_only=gone,unknown")
-    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *only, *QUICK).code == 0
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *only, *QUICK).ok()
     assert load(tmp_path / "m").states_ == {"a": ["0", "1", "NA"], "b": [0, 1]}
     run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *QUICK)
     assert load(tmp_path / "m").states_ == {"a": ["0", "1", "gone"], "b": ["0", "1", "unknown"]}
@@ -156,8 +155,7 @@ def test_missing_words_are_gaps(run, tmp_path: Path) -> None:
 
 def test_a_small_table_is_learned_without_a_check(run, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n0,1\n1,0\n")
-    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--l1", 0.1)
-    assert done.code == 0
+    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--l1", 0.1).ok()
     assert "Note: No check" in done.err
     assert "held-out" not in done.out
 
@@ -167,20 +165,20 @@ def test_warnings_are_plain_notes(run, csv: Path, tmp_path: Path) -> None:
     done = run("fit", csv, "-o", tmp_path / "m", *nominal, "--set", "solver.max_iter=1", "--no-check", "--l1", 0.1)
     assert done.code == 2  # 150 names, all different
     assert "name" in done.err
-    done = run("fit", csv, "-o", tmp_path / "m", *ROLES, "--set", "solver.max_iter=1", "--no-check", "--l1", 0.1)
-    assert done.code == 0
+    done = run("fit", csv, "-o", tmp_path / "m", *ROLES, "--set", "solver.max_iter=1", "--no-check", "--l1", 0.1).ok()
     notes = [line for line in done.err.splitlines() if line.startswith("Note: The fit stopped after")]
     assert len(notes) == 1
     assert "Warning" not in done.err
     assert "Not converged (the fit stopped early)" in done.out
+    done = run("evaluate", csv, *ROLES, "--folds", 2, "--set", "solver.max_iter=2", "--l1", 0.1).ok()
+    assert "2 of 2 fits stopped before they converged" in done.err
 
 
 # -- predict -------------------------------------------------------------------------------------------------
 
 
 def test_predict_fills_gaps_and_keeps_everything_else(run, csv: Path, model: Path, tmp_path: Path) -> None:
-    done = run("predict", model, csv, "-o", tmp_path / "filled.csv")
-    assert done.code == 0
+    run("predict", model, csv, "-o", tmp_path / "filled.csv").ok()
     before = pl.read_csv(csv, infer_schema=False)
     after = pl.read_csv(tmp_path / "filled.csv", infer_schema=False)
     assert after.columns == before.columns
@@ -197,14 +195,14 @@ def test_predict_fills_gaps_and_keeps_everything_else(run, csv: Path, model: Pat
 def test_predict_reads_parquet_and_keeps_its_types(run, weather, model: Path, tmp_path: Path) -> None:
     table = weather.with_columns(pl.col("wet").cast(pl.Float32), pl.col("mood").cast(pl.Categorical))
     table.write_parquet(tmp_path / "t.parquet")
-    assert run("predict", model, tmp_path / "t.parquet", "-o", tmp_path / "filled.parquet").code == 0
+    run("predict", model, tmp_path / "t.parquet", "-o", tmp_path / "filled.parquet").ok()
     filled = pl.read_parquet(tmp_path / "filled.parquet")
     assert filled.schema == table.schema
     assert sum(filled.null_count().row(0)) == 0
 
 
 def test_probabilities_of_each_gap_sum_to_one(run, csv: Path, model: Path, tmp_path: Path) -> None:
-    assert run("predict", model, csv, "-o", tmp_path / "p.csv", "--proba").code == 0
+    run("predict", model, csv, "-o", tmp_path / "p.csv", "--proba").ok()
     long = pl.read_csv(tmp_path / "p.csv")
     assert long.columns == ["row", "column", "state", "probability"]
     assert np.allclose(long.group_by("row", "column").agg(pl.col("probability").sum())["probability"], 1.0)
@@ -219,8 +217,7 @@ def test_values_that_training_never_saw_stay_with_a_note(run, csv: Path, model: 
     table = pl.read_csv(csv, infer_schema=False).head(3)
     table = table.with_columns(mood=pl.Series(["odd", "good", "NA"]), wet=pl.Series(["soaked", "1", "?"]))
     table.write_csv(tmp_path / "t.csv")
-    done = run("predict", model, tmp_path / "t.csv", "-o", tmp_path / "f.csv")
-    assert done.code == 0
+    done = run("predict", model, tmp_path / "t.csv", "-o", tmp_path / "f.csv").ok()
     filled = pl.read_csv(tmp_path / "f.csv", infer_schema=False)
     assert filled["mood"][0] == "odd"
     assert filled["wet"].to_list()[:2] == ["soaked", "1"]
@@ -275,8 +272,7 @@ def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:
 
 
 def test_info_says_what_is_in_a_model(run, model: Path) -> None:
-    done = run("info", model)
-    assert done.code == 0
+    done = run("info", model).ok()
     words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Converged", "Options: l1=2"]
     words += [f"sparsefield {sparsefield.__version__}", "mood: ", "heat: observed; numeric; mean", "go together"]
     for word in words:
@@ -425,7 +421,7 @@ def test_rare_options_are_parameters_of_the_estimator(run, csv: Path, tmp_path: 
 
 def test_a_rule_may_be_given_after_its_options(run, csv: Path, tmp_path: Path) -> None:
     words = ("--set", "induction.threshold=0.1,0.3", "--set", "missing.max_copies=16", "--set", "missing=em")
-    assert run("fit", csv, *ROLES, "-o", tmp_path / "m", *QUICK, *words, "--induction", "ideal-parent").code == 0
+    run("fit", csv, *ROLES, "-o", tmp_path / "m", *QUICK, *words, "--induction", "ideal-parent").ok()
     params = load(tmp_path / "m").get_params()
     assert (params["induction"], params["missing"]) == (IdealParent(threshold=(0.1, 0.3)), EM(max_copies=16))
 

@@ -43,9 +43,9 @@ def test_the_order_of_dates_of_the_fit_is_no_obstacle_to_files_whose_columns_hav
 def test_a_column_of_dates_that_is_not_there_is_added_as_dates(run, tmp_path: Path) -> None:
     rows = [(k % 2, f"{1 + k % 28:02d}.{1 + k % 12:02d}.2024") for k in range(60)]
     (tmp_path / "t.csv").write_text("a;day\n" + "".join(f"{a};{day}\n" for a, day in rows))
-    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--no-check", "--l1", 2).code == 0
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--no-check", "--l1", 2).ok()
     (tmp_path / "u.csv").write_text("a\n0\n1\n")
-    assert run("predict", tmp_path / "m", tmp_path / "u.csv", "-o", tmp_path / "f.csv").code == 0
+    run("predict", tmp_path / "m", tmp_path / "u.csv", "-o", tmp_path / "f.csv").ok()
     filled = (tmp_path / "f.csv").read_text().split()[1:]
     assert all(re.fullmatch(r"[01][,;][0-3][0-9]\.[01][0-9]\.2024", line) for line in filled)
 
@@ -79,11 +79,11 @@ def visits(tmp_path: Path) -> Path:
 
 def test_decimals_that_the_table_lacks_are_those_of_its_others(run, visits: Path, tmp_path: Path) -> None:
     model, out = tmp_path / "m.sparsefield", tmp_path / "out.csv"
-    assert run("fit", visits, "-o", model, "--l1", 1, "--no-check").code == 0
+    run("fit", visits, "-o", model, "--l1", 1, "--no-check").ok()
     table = pl.read_csv(visits, infer_schema=False)
     some = {"member": ["True", ""], "zip": ["040", "010"], "rooms": ["4.00", ""], "rent": ["3.5", ""]}
     asked = written(tmp_path / "asked.csv", some | {"weight": ["36.0", "1.0"], "score": ["36", "1"]})
-    assert run("predict", model, asked, "-o", out).code == 0
+    run("predict", model, asked, "-o", out).ok()
     found = pl.read_csv(out, infer_schema=False)
     assert found["member"].to_list() == ["True", "false"]
     assert found["rooms"].to_list() == ["4.00", "1.00"]

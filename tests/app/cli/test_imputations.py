@@ -44,8 +44,7 @@ def model(people: Path) -> Path:
 
 def test_the_output_has_all_imputed_tables_spelled_as_the_input(run, people: Path, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "imputed.csv"
-    done = run("predict", model, people, *QUICK, "-o", out)
-    assert done.code == 0, done.err
+    done = run("predict", model, people, *QUICK, "-o", out).ok()
     assert done.err.count("is read as") == 1
     assert done.out == f"48 missing values in 3 columns and 80 rows, imputed 3 times.\nWrote {out}.\n"
     given = pl.read_csv(people, separator=";", infer_schema=False)
@@ -65,7 +64,7 @@ def test_the_output_has_all_imputed_tables_spelled_as_the_input(run, people: Pat
 
 def test_parquet_has_types(run, people: Path, model: Path, tmp_path: Path) -> None:
     out = tmp_path / "imputed.parquet"
-    assert run("predict", model, people, *QUICK, "-o", out).code == 0
+    run("predict", model, people, *QUICK, "-o", out).ok()
     found = pl.read_parquet(out)
     assert found["height"].null_count() == 0
     assert (found["imputation"].dtype, found["height"].dtype, found["age"].dtype) == (pl.Int64, pl.Float64, pl.Int64)

@@ -22,8 +22,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_it_prints_columns_and_advice(run, table: Path) -> None:
-    done = run("inspect", table)
-    assert done.code == 0, done.err
+    done = run("inspect", table).ok()
     lines = done.out.splitlines()
     assert lines[0] == "t.csv is read as CSV in utf-8, separated by commas."
     size = "40 rows, 3 columns (1 ordinal, 1 numeric, 1 left out), 6.7% of the cells missing."
@@ -72,8 +71,7 @@ def test_the_printed_command_runs_and_does_what_the_advice_promises(run, survey:
     assert words[:3] == ["sparsefield", "fit", str(survey)]
     assert [words[k + 1] for k, word in enumerate(words) if word == "--missing"] == ["-9", "k.A.", "99"]  # not "-"
     words[words.index("model.safetensors")] = str(tmp_path / "m")
-    done = run(*words[1:], "--l1", 20, "--no-check")
-    assert done.code == 0, done.err
+    done = run(*words[1:], "--l1", 20, "--no-check").ok()
     assert "Left out" not in done.err
     assert "may mean" not in done.err
     schema = load(tmp_path / "m").field_.schema
@@ -86,8 +84,7 @@ def test_the_printed_command_runs_and_does_what_the_advice_promises(run, survey:
 
 def test_the_options_of_fit_answer_the_findings(run, survey: Path) -> None:
     words = shlex.split(run("inspect", survey).out.splitlines()[-1])[5:]
-    done = run("inspect", survey, *words)
-    assert done.code == 0, done.err
+    done = run("inspect", survey, *words).ok()
     assert "Advice" not in done.out
     assert "Anmerkung" not in done.out
     assert re.search(r"^Einkommen +numeric", done.out, re.MULTILINE)
@@ -111,7 +108,7 @@ def test_a_plain_fit_reads_unanimous_codes_as_missing_and_says_so(run, tmp_path:
     assert "Note: Read as missing values: 'k.A.' (F1, F2), '-9' (F1, F2); " in done.err
     field = load(tmp_path / "m")
     assert [variable.states for variable in field.field_.schema.variables] == [(1, 2, 3, 4, 5)] * 2
-    assert run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "o.csv").code == 0
+    run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "o.csv").ok()
     done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--l1", 50, "--no-check", "--nominal", "F1,F2")
     assert "Read as missing" not in done.err
 

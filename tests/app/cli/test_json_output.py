@@ -30,8 +30,7 @@ def weather(tmp_path: Path) -> Path:
 
 
 def test_a_fit_has_the_model_and_the_scores_of_held_out_cells(run, weather: Path, tmp_path: Path) -> None:
-    done = run("fit", weather, "-o", tmp_path / "m", "--l1", "3", "--json")
-    assert done.code == 0, done.err
+    done = run("fit", weather, "-o", tmp_path / "m", "--l1", "3", "--json").ok()
     found, field = json.loads(done.out), load(tmp_path / "m")
     info = json.loads(run("info", tmp_path / "m", "--json").out)
     assert {key: found[key] for key in ("features", "variables", "l1")} == {
@@ -66,7 +65,7 @@ def test_a_quiet_command_that_writes_a_file_prints_nothing(run, table: Path, tmp
 
 
 def test_a_quiet_command_whose_result_is_text_prints_it(run, table: Path, tmp_path: Path) -> None:
-    assert run("fit", table, "-o", tmp_path / "m.safetensors", "--l1", 1, "-q").code == 0
+    run("fit", table, "-o", tmp_path / "m.safetensors", "--l1", 1, "-q").ok()
     done = run("info", tmp_path / "m.safetensors", "-q")
     assert done.out == run("info", tmp_path / "m.safetensors").out
     assert "b" in done.out
@@ -144,7 +143,7 @@ def test_info_shows_dates_as_dates(run, dated_model: Path) -> None:
 def test_ranges_have_dates_and_the_decimal_mark_of_the_file(
     run, dated: Path, dated_model: Path, tmp_path: Path
 ) -> None:
-    assert run("predict", dated_model, dated, "--proba", "-o", tmp_path / "p.csv").code == 0
+    run("predict", dated_model, dated, "--proba", "-o", tmp_path / "p.csv").ok()
     lines = [line.split(";") for line in (tmp_path / "p.csv").read_text().splitlines()[1:]]
     days, heats = ({state for _, column, state, _ in lines if column == name} for name in ("day", "heat"))
     assert all(re.fullmatch(r"(up to|over|\d{4}-\d\d-\d\d to) \d{4}-\d\d-\d\d", state) for state in days)

@@ -51,8 +51,7 @@ def kinds_of(path: Path) -> dict[str, tuple[str, tuple]]:
 
 
 def test_kinds_are_found_out_and_printed(run, people: Path, tmp_path: Path) -> None:
-    done = run("fit", people, "-o", tmp_path / "m", *FAST)
-    assert done.code == 0, done.err
+    done = run("fit", people, "-o", tmp_path / "m", *FAST).ok()
     line = "Kinds: 2 numeric (age, debt), 2 ordinal (trust, zip), 1 nominal (answer). "
     assert f"\n{line}Change them with --numeric, --ordinal and --nominal.\n" in done.out
     assert {v.role for v in load(tmp_path / "m").field_.schema.variables} == {"target"}
@@ -61,9 +60,9 @@ def test_kinds_are_found_out_and_printed(run, people: Path, tmp_path: Path) -> N
 def test_kinds_are_given_one_by_one_or_with_commas(run, people: Path, tmp_path: Path) -> None:
     order = "answer=never<rarely<often"
     apart = ("--numeric", "age", "--numeric", "trust", "--ordinal", order, "--nominal", "zip", "--ordinal", "debt")
-    assert run("fit", people, "-o", tmp_path / "a", *apart, *FAST).code == 0
+    run("fit", people, "-o", tmp_path / "a", *apart, *FAST).ok()
     together = ("--numeric", "age,trust", "--ordinal", f"debt, {order}", "--nominal", "zip")
-    assert run("fit", people, "-o", tmp_path / "b", *together, *FAST).code == 0
+    run("fit", people, "-o", tmp_path / "b", *together, *FAST).ok()
     found = kinds_of(tmp_path / "a")
     assert kinds_of(tmp_path / "b") == found
     assert found["answer"] == ("ordinal", ("never", "rarely", "often"))
@@ -79,7 +78,7 @@ def test_kinds_are_given_one_by_one_or_with_commas(run, people: Path, tmp_path: 
 @pytest.mark.slow
 def test_normal_scores_are_asked_for_and_refused(run, people: Path, tmp_path: Path) -> None:
     words = ("--numeric", "age=normal-scores, debt=linear-scores", "--numeric", "trust")
-    assert run("fit", people, "-o", tmp_path / "m", *words, *FAST).code == 0
+    run("fit", people, "-o", tmp_path / "m", *words, *FAST).ok()
     loaded = load(tmp_path / "m")
     transforms = {v.name: v.transform for v in loaded.field_.schema.variables if v.numeric}
     assert transforms == {"age": "normal-scores", "debt": "linear-scores", "trust": "linear-scores"}
@@ -138,8 +137,7 @@ def test_info_shows_kinds_orders_and_numbers(run, model: Path) -> None:
 
 
 def test_missing_numbers_are_imputed(run, people: Path, model: Path, tmp_path: Path) -> None:
-    done = run("predict", model, people, "-o", tmp_path / "full.csv")
-    assert done.code == 0, done.err
+    run("predict", model, people, "-o", tmp_path / "full.csv").ok()
     given, full = pl.read_csv(people), pl.read_csv(tmp_path / "full.csv")
     assert full["age"].dtype == pl.Int64  # whole numbers stay whole
     assert full.null_count().sum_horizontal().item() == 0
@@ -148,14 +146,14 @@ def test_missing_numbers_are_imputed(run, people: Path, model: Path, tmp_path: P
         missing = given[name].is_null()
         assert full[name].filter(~missing).equals(given[name].filter(~missing))
         assert full[name].filter(missing).to_list() == imputed[name].filter(missing).to_list()
-    assert run("predict", model, people, "-o", tmp_path / "median.csv", "--fill", "median").code == 0
+    run("predict", model, people, "-o", tmp_path / "median.csv", "--fill", "median").ok()
     median = load(model).transform(given, fill="median")["debt"]
     assert pl.read_csv(tmp_path / "median.csv")["debt"].to_list() == pytest.approx(median.to_list(), abs=0.0051)
     run("predict", model, people, "-o", tmp_path / "odd.csv", "--fill", "best").one_error("fill", "median")
 
 
 def test_probabilities_of_numbers_are_those_of_bins(run, people: Path, model: Path, tmp_path: Path) -> None:
-    assert run("predict", model, people, "-o", tmp_path / "p.csv", "--proba").code == 0
+    run("predict", model, people, "-o", tmp_path / "p.csv", "--proba").ok()
     table = pl.read_csv(tmp_path / "p.csv")
     variables = {v.name: v for v in load(model).field_.schema.variables}
     for name, states in (("age", variables["age"].bin_labels), ("answer", ("never", "rarely", "often"))):
@@ -170,9 +168,8 @@ def test_probabilities_of_numbers_are_those_of_bins(run, people: Path, model: Pa
 
 
 def test_a_model_of_all_kinds_is_exported_and_reported(run, people: Path, model: Path, tmp_path: Path) -> None:
-    assert run("export", model, "-o", tmp_path / "m.graphml").code == 0
-    done = run("report", model, "-o", tmp_path / "r.html", "--data", people)
-    assert done.code == 0, done.err
+    run("export", model, "-o", tmp_path / "m.graphml").ok()
+    run("report", model, "-o", tmp_path / "r.html", "--data", people).ok()
     page = (tmp_path / "r.html").read_text()
     assert "2 numeric, 2 ordinal, 1 nominal" in page
     assert "never&lt;rarely&lt;often" in page
@@ -180,8 +177,7 @@ def test_a_model_of_all_kinds_is_exported_and_reported(run, people: Path, model:
 
 def test_evaluate_shows_every_column_in_its_units(run, people: Path) -> None:
     words = ("--folds", 2, "--l1", 5, "--ordinal", "answer=never<rarely<often", "--nominal", "zip")
-    done = run("evaluate", people, *words)
-    assert done.code == 0, done.err
+    done = run("evaluate", people, *words).ok()
     whole, columns = done.out.split("\n\n")
     assert "RMSE / SD" in whole.splitlines()[0]
     assert "column frequencies, means" in whole
@@ -209,24 +205,21 @@ def test_dates_of_parquet_files_are_filled_and_drawn_as_dates(run, tmp_path: Pat
     table = pl.DataFrame({"day": days, "late": (steps > 30).astype(int)}).with_columns(time=times)
     table = table.with_columns(pl.when(pl.int_range(120) != 3).then(pl.col("day", "time")))
     table.write_parquet(tmp_path / "t.parquet")
-    assert run("fit", tmp_path / "t.parquet", "-o", tmp_path / "m", *FAST).code == 0
+    run("fit", tmp_path / "t.parquet", "-o", tmp_path / "m", *FAST).ok()
     for words in (("predict", tmp_path / "m", tmp_path / "t.parquet"), ("sample", tmp_path / "m", "-n", 5)):
-        done = run(*words, "-o", tmp_path / "out.parquet")
-        assert done.code == 0, done.err
+        run(*words, "-o", tmp_path / "out.parquet").ok()
         made = pl.read_parquet(tmp_path / "out.parquet")
         assert made.select("day", "time").schema == table.select("day", "time").schema
         assert made.null_count().sum_horizontal().item() == 0
         assert made["time"].is_between(pl.datetime(2020, 1, 1), pl.datetime(2020, 3, 2)).all()
     table.write_csv(tmp_path / "t.csv")
-    done = run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "out.csv")
-    assert done.code == 0, done.err
+    run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "out.csv").ok()
     made = pl.read_csv(tmp_path / "out.csv", try_parse_dates=True)
     assert (made["day"].dtype, made["time"].dtype.base_type(), made["day"].null_count()) == (pl.Date, pl.Datetime, 0)
 
 
 def test_a_check_shows_the_relative_errors_of_numbers(run, people: Path, tmp_path: Path) -> None:
-    done = run("fit", people, "-o", tmp_path / "m", "--l1", 5)
-    assert done.code == 0, done.err
+    done = run("fit", people, "-o", tmp_path / "m", "--l1", 5).ok()
     heading = next(line for line in done.out.splitlines() if "RMSE / SD" in line)
     assert heading.split() == ["error", "CLL", "AP", "RMSE", "/", "SD"]
     numbers = tmp_path / "numbers.csv"

@@ -27,8 +27,7 @@ def ask(school: Path, pupils: str, visits: str = "who,fun\n000,1\n001,0\n") -> P
 
 
 def test_only_missing_values_change(run, school: Path, model: Path, tmp_path: Path) -> None:
-    done = run("predict", model, school, "-o", tmp_path / "out")
-    assert done.code == 0, done.err
+    run("predict", model, school, "-o", tmp_path / "out").ok()
     assert sorted(os.listdir(tmp_path / "out")) == ["pupil.csv", "visit.csv"]
     before, after = text(school / "pupils.csv"), text(tmp_path / "out" / "pupil.csv")
     assert after.columns == before.columns
@@ -58,8 +57,7 @@ def test_parquet_and_separators_stay(run, school: Path, model: Path, tmp_path: P
     visits.write_parquet(folder / "v.pq")
     schema = 'separator = ";"\n' + (folder / "schema.toml").read_text().replace("visits.csv", "v.pq")
     (folder / "schema.toml").write_text(schema)
-    done = run("predict", model, folder, "-o", tmp_path / "out")
-    assert done.code == 0, done.err
+    run("predict", model, folder, "-o", tmp_path / "out").ok()
     assert sorted(os.listdir(tmp_path / "out")) == ["pupil.csv", "visit.parquet"]
     assert text(tmp_path / "out" / "pupil.csv", ";")["mood"].to_list() == ["glad", "sad"]
     filled = pl.read_parquet(tmp_path / "out" / "visit.parquet")
@@ -77,7 +75,7 @@ def test_a_missing_target_column_of_a_linked_table_is_added(run, school: Path, m
 def test_an_observed_column_is_required(run, school: Path, tmp_path: Path) -> None:
     schema = (school / "schema.toml").read_text()
     (school / "schema.toml").write_text(schema.replace('key = "id"', 'key = "id"\nobserved = ["grade"]'))
-    assert run("fit", school, "-o", tmp_path / "m", "--no-check", "--l1", "0.5").code == 0
+    run("fit", school, "-o", tmp_path / "m", "--no-check", "--l1", "0.5").ok()
     folder = ask(school, "id,name,mood\n000,x,\n001,y,\n")
     (folder / "schema.toml").write_text(schema)
     run("predict", tmp_path / "m", folder, "-o", tmp_path / "out").one_error("Table 'pupil' lacks", "'grade'")
@@ -85,7 +83,7 @@ def test_an_observed_column_is_required(run, school: Path, tmp_path: Path) -> No
 
 def test_probabilities_name_the_table(run, school: Path, model: Path, tmp_path: Path) -> None:
     folder = ask(school, "id,name,grade,mood\n000,x,1,\n001,y,,sad\n", "who,fun\n000,NA\n")
-    assert run("predict", model, folder, "-o", tmp_path / "p.csv", "--proba").code == 0
+    run("predict", model, folder, "-o", tmp_path / "p.csv", "--proba").ok()
     found = pl.read_csv(tmp_path / "p.csv")
     assert found.columns == ["table", "row", "column", "state", "probability"]
     sums = found.group_by("table", "row", "column", maintain_order=True).agg(pl.col("probability").sum())
@@ -116,7 +114,7 @@ def test_names_of_tables_cannot_leave_the_output_folder(run, school: Path, tmp_p
     name = "../pupil"
     schema = (school / "schema.toml").read_text().replace('to = "pupil"', f'to = "{name}"')
     (school / "schema.toml").write_text(schema.replace("[tables.pupil]", f'[tables."{name}"]'))
-    assert run("fit", school, "-o", tmp_path / "m", "--no-check", "--l1", "0.5").code == 0
+    run("fit", school, "-o", tmp_path / "m", "--no-check", "--l1", "0.5").ok()
     done = run("predict", tmp_path / "m", school, "-o", tmp_path / "out")
     done.one_error("has a name that cannot be a file name")
     assert "Imputing" not in done.err
@@ -129,7 +127,7 @@ def test_an_unwritable_folder_is_refused_before_inference(
     run("predict", model, school, "-o", tmp_path / "no" / "out").one_error("does not exist; create it first")
     run("predict", model, school, "-o", tmp_path / "out.csv").one_error("give a folder")
     (tmp_path / "v1.2").mkdir()
-    assert run("predict", model, school, "-o", tmp_path / "v1.2").code == 0
+    run("predict", model, school, "-o", tmp_path / "v1.2").ok()
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
     done = run("predict", model, school, "-o", tmp_path / "out")
     done.one_error("is not writable")
@@ -139,5 +137,5 @@ def test_an_unwritable_folder_is_refused_before_inference(
 def test_a_table_that_the_model_lacks_is_unchanged(run, school: Path, model: Path, tmp_path: Path) -> None:
     (school / "more.csv").write_text("a,b\n01,\n")
     (school / "schema.toml").write_text((school / "schema.toml").read_text() + '[tables.more]\nfile = "more.csv"\n')
-    assert run("predict", model, school, "-o", tmp_path / "out").code == 0
+    run("predict", model, school, "-o", tmp_path / "out").ok()
     assert (tmp_path / "out" / "more.csv").read_text() == "a,b\n01,\n"

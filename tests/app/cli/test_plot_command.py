@@ -23,28 +23,26 @@ def weather(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("name", "start"), [("n.svg", b"<?xml"), ("n.pdf", b"%PDF"), ("n.png", b"\x89PNG")])
 def test_the_suffix_selects_the_format(run, weather: Path, tmp_path: Path, name: str, start: bytes) -> None:
-    done = run("plot", weather, "-o", tmp_path / name, "--width-mm", 80, "--dpi", 60)
-    assert done.code == 0, done.err
+    done = run("plot", weather, "-o", tmp_path / name, "--width-mm", 80, "--dpi", 60).ok()
     assert done.out == f"Wrote {tmp_path / name}.\n"
     assert (tmp_path / name).read_bytes().startswith(start)
 
 
 def test_texts_stay_texts_and_the_same_command_writes_the_same_bytes(run, weather: Path, tmp_path: Path) -> None:
     for name in ("a.svg", "b.svg"):
-        assert run("plot", weather, "-o", tmp_path / name, "--edge-labels", "--min-weight", 0.01).code == 0
+        run("plot", weather, "-o", tmp_path / name, "--edge-labels", "--min-weight", 0.01).ok()
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
     assert ">rain</text>" in (tmp_path / "a.svg").read_text(encoding="utf-8")
 
 
 def test_communities_are_found_or_read(run, weather: Path, tmp_path: Path) -> None:
     picture = tmp_path / "n.svg"
-    assert run("plot", weather, "-o", picture, "--communities", "auto").code == 0
+    run("plot", weather, "-o", picture, "--communities", "auto").ok()
     automatic = picture.read_bytes()
-    assert run("plot", weather, "-o", picture).code == 0
+    run("plot", weather, "-o", picture).ok()
     assert picture.read_bytes() == automatic
     (tmp_path / "some.csv").write_text("column,community\nrain,sky\nwet,\n")
-    done = run("plot", weather, "-o", picture, "--communities", tmp_path / "some.csv")
-    assert done.code == 0, done.err
+    run("plot", weather, "-o", picture, "--communities", tmp_path / "some.csv").ok()
     assert all(f">{word}</text>" in picture.read_text(encoding="utf-8") for word in ("sky", "none"))
     run("plot", weather, "-o", picture, "--communities", "none.csv").one_error("none.csv: there is no such file")
 

@@ -53,16 +53,14 @@ def test_the_record_has_what_was_given_and_what_was_left_out(run, model: Path, s
 
 
 def test_missing_values_are_known_to_other_commands(run, model: Path, survey: Path, tmp_path: Path) -> None:
-    done = run("predict", model, survey, "-o", tmp_path / "filled.csv")
-    assert done.code == 0, done.err
+    run("predict", model, survey, "-o", tmp_path / "filled.csv").ok()
     filled, before = (path.read_bytes().decode("cp1252") for path in (tmp_path / "filled.csv", survey))
     assert "k.A." in before
     assert not re.search(r";-99;|;k\.A\.;", filled)
     kept = [row for row in before.split("\r\n") if ";-99;" not in row and ";k.A.;" not in row]
     assert set(kept) <= set(filled.split("\r\n"))
-    assert run("report", model, "-o", tmp_path / "r.html", "--data", survey).code == 0
-    done = run("sample", model, "--given", survey, "-o", tmp_path / "drawn.csv", "--burn-in", 5)
-    assert done.code == 0, done.err
+    run("report", model, "-o", tmp_path / "r.html", "--data", survey).ok()
+    run("sample", model, "--given", survey, "-o", tmp_path / "drawn.csv", "--burn-in", 5).ok()
     assert not re.search(r";-99;|;k\.A\.;", (tmp_path / "drawn.csv").read_bytes().decode("cp1252"))
 
 
@@ -74,18 +72,17 @@ def test_the_command_of_the_report_repeats_the_fit(run, model: Path, tmp_path: P
     assert source.command in unescape((tmp_path / "r.html").read_text())
     words = shlex.split(source.command)
     assert words[0] == "sparsefield"
-    assert run(*words[1:]).code == 0
+    run(*words[1:]).ok()
     assert model.read_bytes() == before
 
 
 def test_a_file_in_another_format_is_read_by_its_own(run, survey: Path, tmp_path: Path) -> None:
     words = ("--set", "read.separator=;", "--set", "read.decimal=,", "--missing", "-99,k.A.", "--l1", "5", "--no-check")
-    assert run("fit", survey, "-o", tmp_path / "m", *words).code == 0
+    run("fit", survey, "-o", tmp_path / "m", *words).ok()
     pl.DataFrame({"größe": ["1.75", "-99"], "Antwort": ["ja", "k.A."], "Ort": ["Ulm", "Bonn"]}).write_csv(
         tmp_path / "new.csv"
     )
-    done = run("predict", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "out.csv")
-    assert done.code == 0, done.err
+    run("predict", tmp_path / "m", tmp_path / "new.csv", "-o", tmp_path / "out.csv").ok()
     out = pl.read_csv(tmp_path / "out.csv", infer_schema=False)
     assert out.row(0)[:3] == ("1.75", "ja", "Ulm")
     assert out.row(1)[0] != "-99"
@@ -97,12 +94,9 @@ def test_numbers_with_marks_between_thousands_are_those_of_the_file(run, tmp_pat
     lines = [f"{k % 2};{number:,}".replace(",", ".") + f";{k},5" for k, number in enumerate(numbers)]
     (tmp_path / "t.csv").write_text("\n".join(["a;sales;w", *lines, ";;1,5", ""]))
     words = ("--numeric", "sales", "--weight", "w", "--l1", 1)
-    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *words)
-    assert done.code == 0, done.err
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", *words).ok()
     sales = next(v for v in load(tmp_path / "m").field_.schema.variables if v.name == "sales")
     assert (min(sales.states), max(sales.states)) == (200, 2383)
-    assert run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "out.csv").code == 0
-    done = run("analyze", "stability", tmp_path / "m", tmp_path / "t.csv", "--resamples", 2)
-    assert done.code == 0, done.err
-    done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--numeric", "a,w", "--missing", "0,5", "--l1", 1)
-    assert done.code == 0, done.err
+    run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "out.csv").ok()
+    run("analyze", "stability", tmp_path / "m", tmp_path / "t.csv", "--resamples", 2).ok()
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--numeric", "a,w", "--missing", "0,5", "--l1", 1).ok()

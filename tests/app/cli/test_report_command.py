@@ -35,29 +35,25 @@ def weather(fit, table: Path) -> Path:
 
 
 def test_a_page_about_a_model_and_its_data(run, weather: Path, table: Path, tmp_path: Path) -> None:
-    done = run("report", weather, "--data", table, "-o", tmp_path / "r.html")
-    assert done.code == 0, done.err
+    done = run("report", weather, "--data", table, "-o", tmp_path / "r.html").ok()
     assert done.out == f"Wrote {tmp_path / 'r.html'}.\n"
     assert "Note: " not in done.err
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<h1>data</h1>" in page
     assert "25 of 600 values" in page
-    again = run("report", weather, "--data", table, "-o", tmp_path / "s.html", "--jobs", "2")
-    assert again.code == 0
+    run("report", weather, "--data", table, "-o", tmp_path / "s.html", "--jobs", "2").ok()
     assert (tmp_path / "s.html").read_text(encoding="utf-8") == page
 
 
 def test_without_data_and_with_a_title(run, weather: Path, tmp_path: Path) -> None:
-    done = run("report", weather, "-o", tmp_path / "r.html", "--title", "Rain & <wind>")
-    assert done.code == 0, done.err
+    run("report", weather, "-o", tmp_path / "r.html", "--title", "Rain & <wind>").ok()
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "<h1>Rain &amp; &lt;wind&gt;</h1>" in page
     assert "needs rows (--data)" in page
 
 
 def test_linked_tables(run, school: Path, model: Path, tmp_path: Path) -> None:
-    done = run("report", model, "--data", school, "-o", tmp_path / "r.html")
-    assert done.code == 0, done.err
+    run("report", model, "--data", school, "-o", tmp_path / "r.html").ok()
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "pupil.mood" in page
     assert re.search(r"\d+ of [\d,]+ values", page)
@@ -70,16 +66,14 @@ def test_a_sparse_matrix(run, tmp_path: Path) -> None:
     X[:, 1] = X[:, 0]
     sp.save_npz(tmp_path / "x.npz", sp.csr_matrix(X))
     MarkovField(l1=2.0).fit(sp.csr_matrix(X)).save(tmp_path / "m.safetensors")
-    done = run("report", tmp_path / "m.safetensors", "--data", tmp_path / "x.npz", "-o", tmp_path / "r.html")
-    assert done.code == 0, done.err
+    run("report", tmp_path / "m.safetensors", "--data", tmp_path / "x.npz", "-o", tmp_path / "r.html").ok()
     assert "a sparse matrix has no missing values" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_a_classifier(run, table: Path, tmp_path: Path) -> None:
     data = pl.read_csv(table, null_values="?").drop_nulls()
     CRFClassifier(l1=2.0).fit(data.select("rain", "wet"), data["mood"]).save(tmp_path / "c.safetensors")
-    done = run("report", tmp_path / "c.safetensors", "--data", table, "-o", tmp_path / "r.html")
-    assert done.code == 0, done.err
+    run("report", tmp_path / "c.safetensors", "--data", table, "-o", tmp_path / "r.html").ok()
     assert "CRFClassifier" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
@@ -102,8 +96,7 @@ def test_errors_are_one_line(run, weather: Path, table: Path, school: Path, mode
 
 def test_unknown_values_are_noted(run, weather: Path, tmp_path: Path) -> None:
     pl.DataFrame({"rain": [0, 1], "wet": [1, 0], "mood": ["bad", "odd"]}).write_csv(tmp_path / "new.csv")
-    done = run("report", weather, "--data", tmp_path / "new.csv", "-o", tmp_path / "r.html")
-    assert done.code == 0, done.err
+    done = run("report", weather, "--data", tmp_path / "new.csv", "-o", tmp_path / "r.html").ok()
     assert "'odd'" in done.err
     assert "The data have 2 rows; the field was learned from 200." in (tmp_path / "r.html").read_text(encoding="utf-8")
 
@@ -113,16 +106,14 @@ def test_a_report_of_a_weighted_fit_says_that_its_scores_are_not_weighted(run, t
     (tmp_path / "t.csv").write_text("\n".join(["a,b,<w>", *rows, ""]))
     words = ("-o", tmp_path / "m", "--l1", 1, "--no-check")
     for given, told in ((("--weight", "<w>"), True), (("--id", "<w>"), False)):
-        assert run("fit", tmp_path / "t.csv", *words, *given).code == 0
-        done = run("report", tmp_path / "m", "--data", tmp_path / "t.csv", "-o", tmp_path / "r.html")
-        assert done.code == 0, done.err
+        run("fit", tmp_path / "t.csv", *words, *given).ok()
+        run("report", tmp_path / "m", "--data", tmp_path / "t.csv", "-o", tmp_path / "r.html").ok()
         page = (tmp_path / "r.html").read_text(encoding="utf-8")
         assert ("row weights of “&lt;w&gt;”; here rows count once" in page) is told
 
 
 def test_intervals_are_those_of_the_complete_rows(run, weather: Path, table: Path, tmp_path: Path) -> None:
-    done = run("report", weather, "--data", table, "--intervals", "-o", tmp_path / "r.html")
-    assert done.code == 0, done.err
+    done = run("report", weather, "--data", table, "--intervals", "-o", tmp_path / "r.html").ok()
     assert "Intervals are estimated from the rows without missing values." in done.err
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "Whiskers are intervals of estimates without L1" in page

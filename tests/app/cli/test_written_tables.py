@@ -63,7 +63,7 @@ def german(people: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Pa
 def german_model(run, german: Path) -> Path:
     model = german.parent / "m.safetensors"
     if not model.exists():
-        assert run("fit", german, "-o", model, "--l1", 5, "--no-check").code == 0
+        run("fit", german, "-o", model, "--l1", 5, "--no-check").ok()
     return model
 
 
@@ -85,12 +85,11 @@ def test_filled_and_drawn_values_are_written_as_in_the_file_of_the_fit(
     run, german: Path, german_model: Path, tmp_path: Path
 ) -> None:
     out, without = tmp_path / "o.csv", tmp_path / "without.csv"
-    assert run("predict", german_model, german, "-o", out).code == 0
+    run("predict", german_model, german, "-o", out).ok()
     filled = german_cells(out.read_bytes())
-    done = run("sample", german_model, "-o", out, "-n", 20, "--burn-in", 5)
-    assert done.code == 0, done.err
+    run("sample", german_model, "-o", out, "-n", 20, "--burn-in", 5).ok()
     without.write_bytes(b"Gr\xf6\xdfe;Gewicht;Mitglied\r\n171,5;;\r\n160,1;;\r\n")
-    assert run("predict", german_model, without, "-o", tmp_path / "added.csv").code == 0
+    run("predict", german_model, without, "-o", tmp_path / "added.csv").ok()
     for table in (filled, german_cells(out.read_bytes()), german_cells((tmp_path / "added.csv").read_bytes())):
         for name, cells in GERMAN_CELLS.items():
             assert table[name].str.contains(cells).all(), name
@@ -99,10 +98,10 @@ def test_filled_and_drawn_values_are_written_as_in_the_file_of_the_fit(
 def test_drawn_dates_are_written_as_in_the_file_of_the_fit(run, tmp_path: Path) -> None:
     days = [f"{1 + k % 28:02d}.{1 + k % 12:02d}.2024;{k % 2}" for k in range(60)]
     (tmp_path / "t.csv").write_text("\n".join(["day;b", *days]))
-    assert run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--l1", 5, "--no-check").code == 0
-    assert run("sample", tmp_path / "m", "-o", tmp_path / "o.csv", "-n", 5, "--burn-in", 5).code == 0
+    run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--l1", 5, "--no-check").ok()
+    run("sample", tmp_path / "m", "-o", tmp_path / "o.csv", "-n", 5, "--burn-in", 5).ok()
     (tmp_path / "empty.csv").write_text("day;b\n;1\n;0\n")
-    assert run("predict", tmp_path / "m", tmp_path / "empty.csv", "-o", tmp_path / "filled.csv").code == 0
+    run("predict", tmp_path / "m", tmp_path / "empty.csv", "-o", tmp_path / "filled.csv").ok()
     for name in ("o.csv", "filled.csv"):
         written = pl.read_csv(tmp_path / name, separator=";", infer_schema=False)
         assert written["day"].str.contains(r"^\d\d\.\d\d\.2024$").all(), name
@@ -110,13 +109,13 @@ def test_drawn_dates_are_written_as_in_the_file_of_the_fit(run, tmp_path: Path) 
 
 def test_options_replace_the_remembered_style(run, german_model: Path, tmp_path: Path) -> None:
     options = ("--set", "read.separator=,", "--set", "read.encoding=utf-8", "-n", 5, "--burn-in", 5)
-    assert run("sample", german_model, "-o", tmp_path / "o.csv", *options).code == 0
+    run("sample", german_model, "-o", tmp_path / "o.csv", *options).ok()
     found = read_source(tmp_path / "o.csv").format
     assert (found.encoding, found.separator, found.decimal) == ("utf-8", ",", ".")
 
 
 def test_drawn_rows_have_types_where_the_format_has(run, german_model: Path, tmp_path: Path) -> None:
-    assert run("sample", german_model, "-o", tmp_path / "o.parquet", "-n", 5, "--burn-in", 5).code == 0
+    run("sample", german_model, "-o", tmp_path / "o.parquet", "-n", 5, "--burn-in", 5).ok()
     types = pl.read_parquet(tmp_path / "o.parquet").dtypes
     assert types == [pl.Float64, pl.Float64, pl.Int64, pl.Boolean]
 
@@ -125,10 +124,10 @@ def test_drawn_rows_have_types_where_the_format_has(run, german_model: Path, tmp
 def test_numbers_and_dates_of_typed_files_stay_short(run, people: pl.DataFrame, tmp_path: Path, suffix: str) -> None:
     data, model, out = tmp_path / f"t{suffix}", tmp_path / "m", tmp_path / "o.csv"
     {".parquet": people.write_parquet, ".xlsx": people.write_excel}[suffix](data)
-    assert run("fit", data, "-o", model, "--l1", 5, "--no-check").code == 0
+    run("fit", data, "-o", model, "--l1", 5, "--no-check").ok()
     assert {v.name: v.dtype for v in load(model).field_.schema.variables}["day"] == "date"
     for command in (("predict", model, data), ("sample", model, "-n", 10, "--burn-in", 5)):
-        assert run(*command, "-o", out).code == 0
+        run(*command, "-o", out).ok()
         table = pl.read_csv(out, infer_schema=False)
         forms = {"height": r"^\d+\.\d$", "income": r"^\d+$", "member": "^(true|false)$", "day": r"^2024-\d\d-\d\d$"}
         for name, cells in forms.items():
@@ -175,10 +174,10 @@ def test_formats_that_cannot_be_written_are_refused_before_work(
 def test_a_table_without_a_header_is_written_without_one(run, people: pl.DataFrame, tmp_path: Path) -> None:
     data, model = tmp_path / "t.csv", tmp_path / "m"
     people.drop("day").write_csv(data, include_header=False)
-    assert run("fit", data, "--set", "read.header=no", "-o", model, "--l1", 5, "--no-check").code == 0
-    assert run("predict", model, data, "--set", "read.header=no", "-o", tmp_path / "o.csv").code == 0
+    run("fit", data, "--set", "read.header=no", "-o", model, "--l1", 5, "--no-check").ok()
+    run("predict", model, data, "--set", "read.header=no", "-o", tmp_path / "o.csv").ok()
     assert len((tmp_path / "o.csv").read_text().splitlines()) == ROWS
-    assert run("sample", model, "-n", 3, "--burn-in", 5, "-o", tmp_path / "s.csv").code == 0
+    run("sample", model, "-n", 3, "--burn-in", 5, "-o", tmp_path / "s.csv").ok()
     assert len((tmp_path / "s.csv").read_text().splitlines()) == 3
 
 
@@ -222,10 +221,9 @@ def test_terminals_and_pictures_get_no_control_characters(run, tmp_path: Path) -
     a = rng.integers(0, 2, 100)
     table = pl.DataFrame({"a\x1b[31m": a, "b\x07\x01": np.where(rng.random(100) < 0.9, a, 1 - a)})
     table.write_parquet(tmp_path / "t.parquet")
-    done = run("fit", tmp_path / "t.parquet", "-o", tmp_path / "m", "--l1", 2, "--no-check")
-    assert done.code == 0, done.err
+    done = run("fit", tmp_path / "t.parquet", "-o", tmp_path / "m", "--l1", 2, "--no-check").ok()
     shown = run("info", tmp_path / "m")
     assert "�[31m" in shown.out
     assert not set("\x1b\x07\x01") & set(done.out + done.err + shown.out)
-    assert run("plot", tmp_path / "m", "-o", tmp_path / "net.svg").code == 0
+    run("plot", tmp_path / "m", "-o", tmp_path / "net.svg").ok()
     assert ElementTree.parse(tmp_path / "net.svg").getroot().tag.endswith("svg")

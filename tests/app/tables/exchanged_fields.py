@@ -31,14 +31,9 @@ def one_table(*, learned: bool = True, triples: bool = True) -> Field:
     pairs = np.array([[0, 1], [0, 2], [0, 3], [1, 4]])
     conjunctions = np.array([[0, 1, 3], [0, 2, 3]]) if triples else np.empty((0, 3), dtype=np.int64)
     return Field(
-        Layout.single(PERSON),
-        np.array([-1.0, 0.5, 0.0]),
-        pairs,
-        np.array([3.0, -4.0, 0.0, 0.25]),
-        conjunctions,
-        np.array([2.0, 0.0])[: len(conjunctions)],
-        FitRecord(objective=1.0 if learned else None),
-    )
+        Layout.single(PERSON), np.array([-1.0, 0.5, 0.0]), pairs, np.array([3.0, -4.0, 0.0, 0.25]), conjunctions,
+        np.array([2.0, 0.0])[: len(conjunctions)], FitRecord(objective=1.0 if learned else None),
+    )  # fmt: skip
 
 
 def linked_tables(seed: int = 0) -> Field:

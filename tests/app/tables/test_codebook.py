@@ -77,14 +77,9 @@ def test_findings_name_the_values(book: Codebook) -> None:
 def test_advice_has_the_option_to_give(book: Codebook) -> None:
     options = [one.option for one in book.advice if one.option]
     assert options == [
-        "--id respondent,name",
-        "--id remark",
-        "--id empty",
-        "--id constant",
-        "--missing -99 --missing 9 --missing k.A.",
-        "--set read.dates=day-first",
-        "--top-levels 20",
-    ]
+        "--id respondent,name", "--id remark", "--id empty", "--id constant",
+        "--missing -99 --missing 9 --missing k.A.", "--set read.dates=day-first", "--top-levels 20",
+    ]  # fmt: skip
 
 
 def test_frames_of_all_libraries_have_the_same_codebook(survey: pl.DataFrame, book: Codebook) -> None:

@@ -198,14 +198,9 @@ def test_values_have_types_that_can_be_learned(place: Path | str) -> None:
     cells = read_database(place, {"t": "t"}).tables["t"].row(0, named=True)
     assert cells.pop("tags") in ("[1, 2]", "{1,2}")
     assert cells == {
-        "u": uuid,
-        "moment": datetime(2024, 2, 3, 4, 5, 6),
-        "mood": "good",
-        "price": 7.25,
-        "day": date(2024, 1, 29),
-        "last": None,
-        "ok": True,
-    }
+        "u": uuid, "moment": datetime(2024, 2, 3, 4, 5, 6), "mood": "good", "price": 7.25, "day": date(2024, 1, 29),
+        "last": None, "ok": True,
+    }  # fmt: skip
 
 
 def test_all_tables_are_read_without_names(place: Path | str) -> None:

@@ -37,13 +37,9 @@ def test_nodes_are_variables() -> None:
     nodes = dict(to_networkx(one_table()).nodes(data=True))
     assert list(nodes) == ["smokes", "mood", "always", "town", "age"]
     assert nodes["mood"] == {
-        "label": "mood",
-        "role": "target",
-        "kind": "nominal",
-        "states": "glad, odd & <so>, sad",
-        "shares": "0.2, 0.3, 0.5",
-        "biases": "glad: 0.5",
-    }
+        "label": "mood", "role": "target", "kind": "nominal", "states": "glad, odd & <so>, sad",
+        "shares": "0.2, 0.3, 0.5", "biases": "glad: 0.5",
+    }  # fmt: skip
     assert nodes["age"] == {"label": "age", "role": "observed", "kind": "numeric", "mean": 40.0, "deviation": 10.0}
     for _, attributes in to_networkx(one_table(learned=False)).nodes(data=True):
         assert "shares" not in attributes

@@ -15,16 +15,9 @@ from sparsefield.app.tables.write import write_table
 from sparsefield.errors import DataError
 
 TEXTS = [
-    "http://" + "a" * 3000,
-    "internal:Sheet1!A1",
-    "=1+1",
-    "{=2}",
-    "mailto:a@b.c",
-    "x\r\ny",
-    "_x0041_",
-    "a\x01b",
+    "http://" + "a" * 3000, "internal:Sheet1!A1", "=1+1", "{=2}", "mailto:a@b.c", "x\r\ny", "_x0041_", "a\x01b",
     "007",
-]
+]  # fmt: skip
 SUFFIXES = ["xlsx", "jsonl", "csv", "parquet", "arrow"]
 
 
