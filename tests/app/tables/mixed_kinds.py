@@ -46,6 +46,8 @@ def exponentials(field: Field) -> dict[tuple[int, ...], float]:
             if variable.kind == "numeric" and len(variable.states) > 2:
                 total += math.log(variable.frequencies[state])
         total += sum(w * values[c] for c, w in enumerate(field.biases.tolist()))
-        total += sum(w * values[a] * values[b] for (a, b), w in zip(field.pairs.tolist(), field.weights, strict=True))
+        weights = [*field.weights, *field.conjunction_weights]
+        for columns, w in zip([*field.pairs.tolist(), *field.conjunctions.tolist()], weights, strict=True):
+            total += w * math.prod(values[c] for c in columns if c >= 0)
         found[way] = math.exp(total)
     return found

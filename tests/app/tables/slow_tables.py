@@ -6,7 +6,6 @@ It shares nothing with the library but the schema's numbering.
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 
@@ -14,26 +13,6 @@ from sparsefield.data import Layout, Schema, Variable
 from sparsefield.model import Field
 
 Joint = dict[tuple[int, ...], float]
-
-
-def exponentials(field: Field) -> Joint:
-    """{positions among the sorted states: exp of all weights that hold} of a field without observed columns."""
-    schema = field.schema
-    names = {}
-    for v, variable in enumerate(schema.variables):
-        for code in range(1, len(variable.states)):
-            names[len(names)] = v, int(variable.position_of_code[code])
-    features = [([s], w) for s, w in enumerate(field.biases.tolist())]
-    features += zip(field.pairs.tolist(), field.weights.tolist(), strict=True)
-    features += zip(field.conjunctions.tolist(), field.conjunction_weights.tolist(), strict=True)
-    found = {}
-    for way in itertools.product(*(range(len(v.states)) for v in schema.variables)):
-        total = 0.0
-        for columns, weight in features:
-            if all(way[names[c][0]] == names[c][1] for c in columns if c >= 0):
-                total += weight
-        found[way] = math.exp(total)
-    return found
 
 
 def random_field(seed: int, *, states=(2, 3, 4, 2), orders=(1, 2, 3), share: float = 0.6, size: float = 1.0) -> Field:
