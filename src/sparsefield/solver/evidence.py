@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
-from scipy.special import chdtrc, softmax
+from scipy.special import chdtrc
 from scipy.stats import false_discovery_control
 
 from sparsefield.data import Block, Dataset, Layout
@@ -199,12 +199,31 @@ class Regression:
 
     def predict(self, theta: np.ndarray, sources: np.ndarray) -> np.ndarray:
         """Return the probabilities of states, (..., states, rows), for parameters (..., own, 1 + sources)."""
-        theta = theta.astype(np.float32)
-        if self.table.shape == (2, 1):
-            half = 0.5 * (self.table[1, 0] - self.table[0, 0]) * theta[..., 0, :]
-            p = 0.5 + 0.5 * np.tanh(half @ sources + 0.5 * (self.offset[1] - self.offset[0]))
-            return np.stack([1.0 - p, p], axis=-2)
-        return softmax(self.table @ (theta @ sources) + self.offset[:, None], axis=-2)
+        p = self.table @ _product(theta.astype(np.float32), sources)
+        p += self.offset[:, None]
+        p -= p.max(axis=-2, keepdims=True)
+        np.exp(p, out=p)
+        p /= p.sum(axis=-2, keepdims=True)
+        return p
+
+    def expect(self, theta: np.ndarray, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the expectations of own columns, (..., own, rows), and the probabilities unless there are two."""
+        if self.table.shape != (2, 1):
+            p = self.predict(theta, sources)
+            return self.table.T @ p, p
+        half, middle = 0.5 * (self.table[1, 0] - self.table[0, 0]), 0.5 * (self.table[1, 0] + self.table[0, 0])
+        means = _product((half * theta).astype(np.float32), sources)
+        means += 0.5 * (self.offset[1] - self.offset[0])
+        np.tanh(means, out=means)
+        means *= half
+        means += middle
+        return means, means
+
+    def covariances(self, a: int, means: np.ndarray, p: np.ndarray) -> np.ndarray:
+        """Return the covariances, (own - a, rows), of an own column with itself and later ones, from `expect`."""
+        if p is means:
+            return (self.table[1, 0] - means) * (means - self.table[0, 0])
+        return (self.table[:, a:] * self.table[:, a, None]).T @ p - means[a:] * means[a]
 
     def minimize(
         self, rows: Rows, theta: np.ndarray, free: np.ndarray, tolerance: float, max_steps: int
@@ -212,16 +231,18 @@ class Regression:
         """Return the optimum over free parameters; and the Hessian, and the inverse of its part of these, near it."""
         (k, m), theta, before = theta.shape, theta.copy(), 0.0
         hessian, inverse, step = np.empty(0), np.empty(0), np.zeros(len(free))
-        parts = [(some, self.sources(rows.values[:, some])) for some in rows.chunks]
+        parts = [
+            (self.sources(values), values[self.own], rows.weight[some] * rows.observed[self.target, some])
+            for some, values in ((some, rows.values[:, some]) for some in rows.chunks)
+        ]
         for _ in range(max_steps):
             slope, new = np.zeros((k, m)), np.zeros((k, m, k, m))
             slope[:, 1:] = self.ridge * theta[:, 1:]
-            for some, sources in parts:
-                weight, p = rows.weight[some] * rows.observed[self.target, some], self.predict(theta, sources)
-                means = self.table.T @ p
-                slope += (weight * (means - rows.values[self.own, some])) @ sources.T
+            for sources, values, weight in parts:
+                means, p = self.expect(theta, sources)
+                slope += (weight * (means - values)) @ sources.T
                 for a in range(0 if before else k):
-                    covariances = weight * ((self.table[:, a:] * self.table[:, a, None]).T @ p - means[a:] * means[a])
+                    covariances = weight * self.covariances(a, means, p)
                     roots = sources * np.sqrt(covariances[0].clip(0.0))  # a product with itself takes half the time
                     new[a, :, a] += roots @ roots.T
                     for b in range(a + 1, k):
@@ -286,6 +307,11 @@ class Regression:
             theta[number], projections[number] = start.ravel(), np.eye(k * m)[removed[is_tested]]
             projections[number][:, free] = -hessian[np.ix_(removed[is_tested], free)] @ inverse
         return theta.reshape(-1, k, m), projections.reshape(len(edges), -1, k, m).astype(np.float32)
+
+
+def _product(parameters: np.ndarray, sources: np.ndarray) -> np.ndarray:
+    """Return the sums of sources (sources, rows) times parameters (..., sources), by one product of matrices."""
+    return (parameters.reshape(-1, len(sources)) @ sources).reshape(*parameters.shape[:-1], -1)
 
 
 def _inverse(matrix: np.ndarray) -> np.ndarray:
@@ -427,11 +453,16 @@ def _test(
     sums, told, products = np.zeros(len(is_square)), np.zeros((2, len(edges))), [np.zeros(())] * len(groups)
     blocks = [(slice(first[g[0]], first[g[-1]] + sizes[g[0]]), (len(g), sizes[g[0]])) for g in groups]
     for some in rows.chunks:
-        scores = np.zeros((len(sums), some.stop - some.start))
+        scores = np.zeros((len(sums), some.stop - some.start), np.float32 if len(sums) == len(chosen) else np.float64)
         for r, edge, place, theta, projections in tasks:
             sources = r.sources(rows.values[:, some])
-            errors = (r.table.T @ r.predict(theta, sources) - rows.values[r.own, some]) * rows.observed[r.target, some]
-            part = ((projections @ sources) * errors[:, None]).sum(axis=2)
+            errors = r.expect(theta, sources)[0]
+            errors -= rows.values[r.own, some]
+            if rows.starts is not None:
+                errors *= rows.observed[r.target, some]
+            part, *others = (_product(projections[:, :, a], sources) * errors[:, None, a] for a in range(len(r.own)))
+            for other in others:
+                part += other
             scores[place] += part
             if rows.starts is not None:
                 told[:, edge] += rows.information(part, some).sum(axis=2)
