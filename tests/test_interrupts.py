@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from other_versions import ROOT, TESTS, oldest_versions
-from package_audit import Audit, conclude, read_audit
+from package_audit import conclude
 
 from sparsefield import FitCallbacks, MarkovField, Solver
 from sparsefield.errors import interrupts_as_such
@@ -86,23 +86,22 @@ def test_the_tests_for_other_versions_exist() -> None:
     assert [path for path in TESTS if not (ROOT / path).exists()] == []
 
 
+AUDITED, SKIPPED = {"name": "a", "version": "1", "vulns": []}, {"name": "b", "skip_reason": "not found"}
+VULNERABLE = {"name": "c", "version": "2", "vulns": [{"id": "PYSEC-1", "fix_versions": ["2.1"]}]}
+
+
 @pytest.mark.parametrize(
-    ("audit", "may_be_offline", "code", "words"),
+    ("packages", "may_be_offline", "code", "words"),
     [
-        (Audit(("a",), ("b",)), False, 0, "1 packages have no known vulnerability. 1 are unknown to the service: b."),
-        (Audit((), ("a", "b")), False, 1, "cannot be reached"),
-        (Audit((), ("a", "b")), True, 0, "cannot be reached"),
-        (Audit(("a",), (), ("a 1: X",)), True, 1, "a 1: X"),
+        ([AUDITED, SKIPPED], False, 0, "1 packages have no known vulnerability. 1 are unknown to the service: b."),
+        ([SKIPPED, SKIPPED], False, 1, "cannot be reached"),
+        ([], True, 0, "cannot be reached"),
+        ([AUDITED, SKIPPED, VULNERABLE], True, 1, "c 2: PYSEC-1, fixed in 2.1\n1 known"),
     ],
 )
-def test_an_audit_that_asked_nobody_succeeds_only_where_that_is_permitted(audit, may_be_offline, code, words) -> None:
-    text, found = conclude(audit, may_be_offline=may_be_offline)
+def test_an_audit_that_asked_nobody_succeeds_only_where_that_is_permitted(
+    packages, may_be_offline, code, words
+) -> None:
+    text, found = conclude(packages, may_be_offline=may_be_offline)
     assert found == code
     assert words in text
-
-
-def test_a_report_of_pip_audit_is_read() -> None:
-    found = [{"id": "PYSEC-1", "fix_versions": ["2.1"]}]
-    packages = [{"name": "a", "version": "1", "vulns": []}, {"name": "b", "skip_reason": "not found"}]
-    packages.append({"name": "c", "version": "2", "vulns": found})
-    assert read_audit({"dependencies": packages}) == Audit(("a", "c"), ("b",), ("c 2: PYSEC-1, fixed in 2.1",))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 import re
 from itertools import pairwise
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from model_files import rewrite
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
@@ -167,23 +167,13 @@ def test_a_saved_chain_is_loaded_as_it_was(chain, tmp_path) -> None:
 
 
 def test_a_damaged_chain_is_refused(chain, tmp_path) -> None:
-    from safetensors import safe_open
-    from safetensors.numpy import save_file
-
-    path = tmp_path / "chain.safetensors"
-    chain.save(path)
-    with safe_open(path, framework="np") as file:
-        tensors, metadata = {name: file.get_tensor(name) for name in file.keys()}, file.metadata()  # noqa: SIM118
-    save_file(tensors | {"labels": tensors["labels"] + 5}, path, metadata)
+    saved, path = tmp_path / "saved.safetensors", tmp_path / "chain.safetensors"
+    chain.save(saved)
+    rewrite(saved, path, arrays=lambda held: {"labels": held["labels"] + 5})
     with pytest.raises(ModelFileError, match="damaged"):
         sparsefield.load(path)
-    document = json.loads(tensors["document"].tobytes())
-    for part in (
-        {"classes": [1, *document["classes"][1:]]},
-        {"params": document["params"] | {"selection": "tea leaves"}},
-    ):
-        changed = np.frombuffer(json.dumps(document | part).encode(), dtype=np.uint8)
-        save_file(tensors | {"document": changed}, path, metadata)
+    for change in (lambda d: d["classes"].__setitem__(0, 1), lambda d: d["params"].update(selection="tea leaves")):
+        rewrite(saved, path, document=change)
         with pytest.raises(ModelFileError, match=re.escape(str(path))):
             sparsefield.load(path)
     path.write_bytes(b"nothing")

@@ -186,16 +186,6 @@ def test_any_number_of_threads_gives_the_same_file(tmp_path, objective, inductio
     assert outcomes[0] == outcomes[1]
 
 
-def test_fitting_again_gives_the_same_bits(tmp_path) -> None:
-    X = table(missing=0.1)
-    field = MarkovField(l1=2.0, n_jobs=2)
-    field.fit(X).save(tmp_path / "first")
-    first = field.field_
-    field.fit(X).save(tmp_path / "second")
-    assert first is not field.field_
-    assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
-
-
 def test_a_classifier_gives_the_same_bits_on_any_number_of_threads() -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(900, 4))

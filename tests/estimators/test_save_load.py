@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from model_files import as_bytes, rewrite
 from msgspec.structs import replace
-from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from sparsefield import CFI, EBIC, CRFClassifier, FixedGraph, MarkovField, MeanField, RelationalField, load
@@ -221,39 +221,25 @@ def test_a_safetensors_file_of_others_is_refused(tmp_path) -> None:
     assert "not a sparsefield model" in refused(tmp_path / "theirs")
 
 
-def as_bytes(text: str) -> np.ndarray:
-    return np.frombuffer(text.encode(), dtype=np.uint8)
-
-
-def rewritten(saved, path, *, metadata=None, document=None, arrays=None) -> None:
-    with safe_open(saved, framework="np") as file:
-        held = dict(file.metadata())
-        tensors = {name: file.get_tensor(name) for name in ("biases", "pairs", "weights", "document")}
-    if document is not None:
-        inside = json.loads(tensors["document"].tobytes())
-        tensors["document"] = as_bytes(json.dumps(document(inside) or inside))
-    save_file({**tensors, **(arrays(tensors) if arrays else {})}, path, {**held, **(metadata or {})})
-
-
 @pytest.mark.parametrize("version", ["12", "new"])
 def test_a_file_of_a_future_version_is_refused_with_the_remedy(saved, tmp_path, version) -> None:
-    rewritten(saved, tmp_path / "new", metadata={"version": version})
+    rewrite(saved, tmp_path / "new", version=version)
     assert "upgrade it" in refused(tmp_path / "new")
 
 
 def test_an_estimator_of_another_name_is_refused(saved, tmp_path) -> None:
-    rewritten(saved, tmp_path / "odd", document=lambda d: d["extra"].update(estimator="Oracle"))
+    rewrite(saved, tmp_path / "odd", document=lambda d: d["extra"].update(estimator="Oracle"))
     assert "'Oracle'" in refused(tmp_path / "odd")
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"document": lambda d: d.pop("tables") and None},
+        {"document": lambda d: d.pop("tables")},
         {"document": lambda d: d["tables"][0]["variables"][0].update(reference=17)},
         {"document": lambda d: d["templates"][0].update(ends=[0, 1])},
         {"document": lambda d: d["templates"][0]["template"].update(kind="beside")},
-        {"document": lambda d: d["extra"].pop("params") and None},
+        {"document": lambda d: d["extra"].pop("params")},
         {"document": lambda d: d["extra"]["params"].update(magic=1)},
         {"document": lambda d: d["extra"]["params"].update(solver={"object": "System"})},
         {"document": lambda d: d["extra"]["params"].update(l1=[1.0])},
@@ -269,7 +255,7 @@ def test_an_estimator_of_another_name_is_refused(saved, tmp_path) -> None:
     ],
 )
 def test_a_file_whose_parts_do_not_fit_is_refused(saved, tmp_path, change) -> None:
-    rewritten(saved, tmp_path / "odd", **change)
+    rewrite(saved, tmp_path / "odd", **change)
     refused(tmp_path / "odd")
 
 
@@ -296,7 +282,7 @@ EVIDENCE = {"edges": [[0, 1]], "p_values": [0.5], "q_values": [0.5], "tested": 3
     ids=str,
 )
 def test_a_fit_record_that_no_fit_has_is_refused_with_its_place(saved, tmp_path, change, place) -> None:
-    rewritten(saved, tmp_path / "odd", document=lambda d: d["record"].update(change))
+    rewrite(saved, tmp_path / "odd", document=lambda d: d["record"].update(change))
     assert re.search(f"damaged contents .*{place}", refused(tmp_path / "odd"))
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from safetensors import safe_open
-from safetensors.numpy import save_file
+from model_files import rewrite
 
 from sparsefield.data import Layout, Schema, Variable
 from sparsefield.errors import ModelFileError
@@ -39,13 +37,12 @@ def path(tmp_path: Path) -> Path:
 
 def change(path: Path, column: str, **entries: Any) -> None:
     """Replace entries of a column in a model file."""
-    with safe_open(path, framework="np") as file:
-        metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    document = json.loads(tensors["document"].tobytes())
-    (variable,) = [entry for entry in document["tables"][0]["variables"] if entry["name"] == column]
-    variable |= entries
-    tensors["document"] = np.frombuffer(json.dumps(document).encode(), dtype=np.uint8)
-    save_file(tensors, path, metadata)
+
+    def replace(document: dict) -> None:
+        (variable,) = [entry for entry in document["tables"][0]["variables"] if entry["name"] == column]
+        variable |= entries
+
+    rewrite(path, path, document=replace)
 
 
 def test_all_kinds_are_the_same_after_a_model_was_saved(path: Path) -> None:
@@ -90,8 +87,6 @@ def test_damaged_columns_are_refused(path: Path, column: str, entries: dict[str,
 
 
 def test_models_of_an_earlier_format_are_refused(path: Path) -> None:
-    with safe_open(path, framework="np") as file:
-        metadata, tensors = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    save_file(tensors, path, metadata | {"version": "6"})
+    rewrite(path, path, version="6")
     with pytest.raises(ModelFileError, match=r"format '6'.*fit the model again"):
         load_field(path)

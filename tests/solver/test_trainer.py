@@ -46,17 +46,6 @@ def test_history_tells_every_step() -> None:
     np.testing.assert_allclose(history["loss"][-1] + penalty, field.objective_)
 
 
-def test_a_batch_is_never_larger_than_asked_for() -> None:
-    history = (
-        MarkovField(n_jobs=1, l1=0.5, induction=CFI(batch_size=3), solver=Solver(certify=False))
-        .fit(correlated())
-        .history_
-    )
-    induced = history.filter(history["phase"] == "induce")["features"].to_numpy()
-    assert induced[0] == 3
-    assert (np.diff(induced) <= 3).all()
-
-
 def test_two_stages_let_biases_converge_first() -> None:
     X = correlated()
     X[:50] = 1

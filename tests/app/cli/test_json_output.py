@@ -99,15 +99,6 @@ def test_the_time_left_is_that_of_the_count_that_runs(monkeypatch: pytest.Monkey
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "Drawing: 25% done, about 30 s left, 10.0 s"
     assert lines[-1] == "Drawing: 50% done, about 28 s left, 40.0 s"
-    clock = iter([0.0, 90.0, 90.0, 92.0, 92.0])
-    watch = StatusLine("Learning")
-    watch._next = 0.0
-    watch.on_path_point(None)  # with the compilation of kernels
-    watch._next = 0.0
-    watch.on_path_point(None)
-    total = capsys.readouterr().err.splitlines()[-1].partition(" of about ")[2].split(",")[0]
-    assert watch._last - watch._started == 2.0
-    assert int(total) > 2
 
 
 @pytest.fixture(scope="module")

@@ -59,18 +59,12 @@ def test_data_that_only_the_check_cannot_use_are_learned_without_it(run, tmp_pat
     assert (tmp_path / "m").is_file()
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "--observed grade",
-        "--missing x",
-        "--set read.header=no",
-        "--weight fun",
-        "--top-levels 3",
-        "--group grade",
-        "--latent a=2",
-    ],
+OPTIONS = (
+    "--observed grade, --missing x, --set read.header=no, --weight fun, --top-levels 3, --group grade, --latent a=2"
 )
+
+
+@pytest.mark.parametrize("words", OPTIONS.split(", "))
 def test_options_for_one_table_are_refused(run, school: Path, tmp_path: Path, words: str) -> None:
     done = run("fit", school, "-o", tmp_path / "m", *words.split())
     done.one_error("for one table", *(["schema file"] if "latent" not in words else []))
