@@ -13,7 +13,7 @@ from oracle import candidate_pairs
 from random_tables import chain, hide
 from sparse_tables import switches
 
-from sparsefield import CRFClassifier, Features, MarkovField, Solver
+from sparsefield import CRFClassifier, Features, MarkovField, Solver, config
 from sparsefield.compute import Threads
 from sparsefield.compute.torch_engine import memory_errors, open_device, open_engine
 from sparsefield.errors import DataError, DeviceWarning
@@ -131,6 +131,32 @@ def test_fits_have_the_optimum_of_the_cpu(case) -> None:
             # Weights differ in their last bits, and the steps of a test end where a p-value is plainly large.
             here, there = (np.nan_to_num(record.evidence.p_values, nan=1.0) for record in records)
             assert (np.abs(there - here) <= np.where(here < 0.05, 1e-3 + 0.05 * here, 0.1)).all()
+
+
+@needs_torch
+@pytest.mark.parametrize("case", ["mixed", "groups", "full", "sparse", "missing", "clamped"])
+def test_rows_beyond_the_memory_of_a_device_are_sent_in_parts(case, monkeypatch) -> None:
+    from sparsefield.objectives import torch_evaluator
+
+    for name, value in {"CELLS_OF_SPARSE_BLOCK": 100, "MIN_BLOCK_ROWS": 64}.items():
+        monkeypatch.setattr(config, name, value)
+    parts, (kind, X, params, options) = set(), FITS[case]
+    sends, fields = torch_evaluator.DeviceTable._send_rows, []
+    monkeypatch.setattr(
+        torch_evaluator.DeviceTable,
+        "_send_rows",
+        lambda self, blocks: parts.add(len(self._parts)) or sends(self, blocks),
+    )
+    for memory in (np.inf, 10_000.0):
+        parts.clear()
+        monkeypatch.setattr(torch_evaluator, "memory_of", lambda device, memory=memory: memory)
+        solver = Solver(engine="torch", kkt_tol=1e-5)
+        field = kind(**{"l1": 4.0, "random_state": 0, "solver": solver, **params}).fit(X, **options)
+        fields.append(field.field_)
+        assert (min(parts) > 1) == (memory < np.inf)
+    np.testing.assert_array_equal(fields[1].pairs, fields[0].pairs)
+    np.testing.assert_allclose(fields[1].theta, fields[0].theta, rtol=0, atol=1e-4)
+    assert fields[1].record.objective == pytest.approx(fields[0].record.objective, rel=1e-10)
 
 
 @needs_torch

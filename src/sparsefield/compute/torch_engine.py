@@ -55,6 +55,11 @@ def open_engine(name: str, n_jobs: int | None = None) -> Threads:
     return engine
 
 
+def memory_of(device: Any) -> float:
+    """Return the bytes of a GPU's memory; infinite for the CPU, whose memory is checked where rows are compiled."""
+    return float(import_torch().cuda.mem_get_info(device)[1]) if device.type == "cuda" else float("inf")
+
+
 @contextmanager
 def memory_errors(device: Any, needed: float, what: str) -> Iterator[None]:
     """Raise a DataError with figures where the memory of a device does not suffice; ``needed`` are bytes at least."""
@@ -62,8 +67,8 @@ def memory_errors(device: Any, needed: float, what: str) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError:
-        free = torch.cuda.mem_get_info(device)[1]
+        whole = memory_of(device) / 2**30
         raise DataError(
-            f"{what} take more than {needed / 2**30:.1f} GiB on {device}, which has {free / 2**30:.1f} GiB: use fewer "
+            f"{what} take more than {needed / 2**30:.1f} GiB on {device}, which has {whole:.1f} GiB: use fewer "
             "rows or columns, a larger l1, or leave engine (--gpu) out."
         ) from None

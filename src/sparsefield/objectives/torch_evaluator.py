@@ -9,17 +9,18 @@ small share of all pairs, only its products are computed in an evaluation.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, partial, reduce
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparsefield.compute import BlockCollection, Engine, identity
-from sparsefield.compute.torch_engine import import_torch, memory_errors
+from sparsefield.compute.block_collection import plus
+from sparsefield.compute.torch_engine import import_torch, memory_errors, memory_of
 from sparsefield.data import Arcs, Dataset, Layout, Schema
-from sparsefield.data.coding import PENALTY_FACTORS, Coding, ColumnClass
+from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.errors import DataError
 from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.method import InferenceMethod
@@ -41,16 +42,20 @@ RUN = 32
 TILE_NUMBERS = 2**28
 """Numbers of a tile of the matrices that are computed at a time (2 GiB)."""
 
+ROWS_SHARE = 1 / 2
+"""Share of a device's memory for rows and their errors. The rest is for weights, scores and tiles. It is all memory
+that counts, not what is free: the order of sums, and so their bits, depend on how many rows are there at a time."""
+
 
 def send(array: np.ndarray, device: Any) -> Tensor:
     """Return an array on a device."""
     return import_torch().from_numpy(np.require(array, requirements=["C", "W"])).to(device)
 
 
-def _runs(sizes: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Return the bounds of runs of variables that have about `TILE_NUMBERS` numbers together, or are one variable."""
+def _runs(sizes: np.ndarray, limit: float) -> Iterator[tuple[int, int]]:
+    """Return the bounds of runs of items whose sizes are about ``limit`` together, or that are one item."""
     ends = sizes.cumsum()
-    inner = np.searchsorted(ends, np.arange(TILE_NUMBERS, ends[-1], TILE_NUMBERS))
+    inner = np.searchsorted(ends, np.arange(limit, ends[-1], limit))
     return pairwise(np.unique([0, *inner, len(sizes)]).tolist())
 
 
@@ -152,51 +157,68 @@ class DeviceArcs:
         return compile_adjacency(*self._parts)
 
 
+class DeviceRows(NamedTuple):
+    """Rows on a device, and their errors at the last evaluation."""
+
+    values: Tensor
+    """(columns, rows): the coded columns."""
+    weight: Tensor
+    """(rows,)"""
+    inverse: Tensor
+    """(rows,): one over the weight."""
+    observed: Tensor | None
+    """(targets, rows), as numbers; None where no cell is missing."""
+    errors: Tensor
+    """(target columns, rows), as in `EvaluatedBlock`."""
+    constant: float
+    """The sum of the logarithms of the base measures of observed cells."""
+
+
 class DeviceTable:
-    """The rows of a table on a device, and the errors of the last evaluation.
+    """A table on a device. Rows beyond its memory are sent in parts, in each evaluation and scoring again."""
 
-    Attributes
-    ----------
-    values : (columns, rows), the coded columns
-    weight : (rows,)
-    observed : (targets, rows), as numbers; None where no cell is missing
-    errors : (target columns, rows), as in `EvaluatedBlock`
-    """
-
-    def __init__(self, layout: Layout, rows: BlockCollection, device: Any) -> None:
+    def __init__(self, layout: Layout, blocks: Sequence[Any], device: Any) -> None:
         self._torch, self._layout, self._schema, self.device = import_torch(), layout, layout.schemas[0], device
-        self._send, blocks = partial(send, device=device), [part.block for part in rows.map(identity)]
+        self._send, sizes = partial(send, device=device), np.array([block.n_rows for block in blocks])
         self._zeros = partial(self._torch.zeros, dtype=self._torch.float64, device=device)
-        self.sizes = [block.n_rows for block in blocks]
-        self.n_targets, self.n_columns, self.n_rows = layout.n_target_columns, layout.n_columns, sum(self.sizes)
-        needed = 8.0 * self.n_rows * (self.n_columns + 2 * self.n_targets)
-        self.memory = lambda: memory_errors(device, needed, f"{self.n_rows:,} rows x {self.n_columns:,} columns")
+        self.n_targets, self.n_columns, self.n_rows = layout.n_target_columns, layout.n_columns, int(sizes.sum())
+        most = ROWS_SHARE * memory_of(device) / (8.0 * (self.n_columns + self.n_targets))
+        # While a part is replaced by the next one, both are there.
+        parts = list(_runs(sizes, most / 2)) if self.n_rows > most else [(0, len(blocks))]
+        self._parts, self._most = [blocks[slice(*part)] for part in parts], max(sizes[slice(*p)].sum() for p in parts)
+        needed = 8.0 * self._most * (self.n_columns + 2 * self.n_targets)
+        self.memory = lambda: memory_errors(device, needed, f"{self._most:,} rows x {self.n_columns:,} columns")
         self._owner = self._send(self._schema.variable_of_column.astype(np.int64))
         self._is_score = self._send(self._schema.is_score)
         self._classes = self._send(layout.column_classes.astype(np.int64))
         with self.memory():
-            self._upload(blocks, self._schema.coding)
-            self._of_weight = 1.0 / (self.weight + 1e-300)
-            self.errors = self._zeros(self.n_targets, self.n_rows)
+            self._whole = [self._send_rows(blocks)] if len(parts) == 1 else []
+        self.variances: Tensor = None
         self._products: Tensor | None = None
         """Errors x columns (states, columns), where the last evaluation needed most of them."""
 
-    def _upload(self, blocks: Sequence[Any], coding: Coding) -> None:
-        weight, self.observed, self.constant = np.concatenate([block.weight for block in blocks]), None, 0.0
-        self.weight = self._send(weight)
+    def rows(self) -> Iterable[DeviceRows]:
+        """Return the rows: all of them, or part by part."""
+        return self._whole or map(self._send_rows, self._parts)
+
+    def _send_rows(self, blocks: Sequence[Any]) -> DeviceRows:
+        weight, coding = np.concatenate([block.weight for block in blocks]), self._schema.coding
+        observed, constant = None, 0.0
         if hasattr(blocks[0], "codes"):
-            self.values = self._torch.cat([self._send(block.beliefs) for block in blocks], dim=1)
+            values = self._torch.cat([self._send(block.beliefs) for block in blocks], dim=1)
             codes = np.concatenate([block.codes for block in blocks], axis=1)
             if coding.log_base.any():
                 log_base = np.append(coding.log_base, 0.0)[coding.state_offsets[:-1, None] + codes]
-                self.constant = float((np.where(codes >= 0, log_base, 0.0) @ weight).sum())
+                constant = float((np.where(codes >= 0, log_base, 0.0) @ weight).sum())
             if (codes < 0).any():
-                self.observed = self._send((codes >= 0).astype(np.float64))
+                observed = self._send((codes >= 0).astype(np.float64))
         else:  # a sparse table, whose variables have no base measures
             counts = np.concatenate([np.diff(block.offsets) for block in blocks])
             columns = self._send(np.concatenate([block.columns for block in blocks]).astype(np.int64))
-            self.values = self._zeros(self.n_columns, self.n_rows)
-            self.values[columns, self._send(np.repeat(np.arange(self.n_rows), counts))] = 1.0
+            values = self._zeros(self.n_columns, len(weight))
+            values[columns, self._send(np.repeat(np.arange(len(weight)), counts))] = 1.0
+        errors, there = self._zeros(self.n_targets, len(weight)), self._send(weight)
+        return DeviceRows(values, there, 1.0 / (there + 1e-300), observed, errors, constant)
 
     # -- one evaluation ----------------------------------------------------------------------------------------------
 
@@ -204,7 +226,7 @@ class DeviceTable:
     def _tiles(self) -> list[Tile]:
         """Runs of variables, whose logits are in memory at a time."""
         widths = np.maximum(np.diff(self._schema.target_offsets), np.diff(self._schema.coding.state_offsets))
-        return [self._tile(self._schema, *run) for run in _runs(widths * self.n_rows)]
+        return [self._tile(self._schema, *run) for run in _runs(widths * self._most, TILE_NUMBERS)]
 
     def _tile(self, schema: Schema, first: int, last: int) -> Tile:
         offsets, send, groups, binary = schema.target_offsets, self._send, dict[tuple[int, ...], list[int]](), []
@@ -224,19 +246,35 @@ class DeviceTable:
 
     def evaluate(self, arcs: DeviceArcs, theta: Tensor) -> tuple[Tensor, Tensor]:
         """Return loss (1,) and gradient (parameters,) at the weights of arcs; set errors and `variances` to theirs."""
-        loss, variances, self._products = self._zeros(1) - self.constant, [], None
-        for tile in self._tiles:
-            logits = arcs.sums(tile.columns, self.values)
-            logits += theta[tile.columns, None]
-            variances.append(self._set_errors(tile, logits, loss))
-            del logits
-        self.variances = self._torch.cat(variances)
-        return loss, self.gradient(arcs)
+        self._point, self._products = (arcs, theta), None
+        gradient = self._sum_gradient(arcs, self._evaluated())
+        return self._loss, gradient
 
-    def _set_errors(self, tile: Tile, logits: Tensor, loss: Tensor) -> Tensor:
+    def _evaluated(self) -> Iterator[DeviceRows]:
+        """Yield the rows with their errors at the last point, whose loss and variances are then known."""
+        (arcs, theta), loss, variances = self._point, self._zeros(1), None
+        for rows in self.rows():
+            loss -= rows.constant
+            of_tiles = []
+            for tile in self._tiles:
+                logits = arcs.sums(tile.columns, rows.values)
+                logits += theta[tile.columns, None]
+                of_tiles.append(self._set_errors(rows, tile, logits, loss))
+                del logits
+            variances = plus(variances, self._torch.cat(of_tiles))
+            yield rows
+        self._loss, self.variances = loss, variances
+
+    def with_errors(self) -> Iterable[DeviceRows]:
+        """Return the rows with their errors at the last point: parts of a table are evaluated again."""
+        self._point[0].set_weights(self._point[1])
+        return self._whole or self._evaluated()
+
+    def _set_errors(self, rows: DeviceRows, tile: Tile, logits: Tensor, loss: Tensor) -> Tensor:
         """Set the errors of a tile, whose logits are overwritten; add its loss, and return its variances (columns,)."""
-        torch, values, errors = self._torch, self.values[tile.columns], self.errors[tile.columns]
-        of_cells = self.weight if self.observed is None else self.observed[self._owner[tile.columns]] * self.weight
+        torch, values, errors, of_cells = self._torch, rows.values[tile.columns], rows.errors[tile.columns], rows.weight
+        if rows.observed is not None:
+            of_cells = rows.observed[self._owner[tile.columns]] * of_cells
         for group in tile.coded:
             loss += self._set_coded(group, logits, errors, of_cells)
         own = logits[tile.binary]
@@ -245,7 +283,7 @@ class DeviceTable:
         errors[tile.binary] = torch.sigmoid(own)
         loss -= self._weigh(logits.mul_(values), of_cells)
         errors.sub_(values).mul_(of_cells)
-        squares = torch.mul(errors, errors, out=logits) @ self._of_weight
+        squares = torch.mul(errors, errors, out=logits) @ rows.inverse
         sizes = torch.abs(errors, out=logits).sum(dim=1)
         return torch.where(self._is_score[tile.columns], squares, sizes - squares)
 
@@ -263,11 +301,17 @@ class DeviceTable:
 
     def gradient(self, arcs: DeviceArcs) -> Tensor:
         """Return the gradient (parameters,): errors x columns, summed over rows and over the arcs of a feature."""
-        if arcs.matrix is not None and self._products is None:
-            self._products = self.errors @ self.values.T
-        products = self._products
-        slopes = arcs.sampled(self.errors, self.values) if products is None else products.view(-1)[arcs.places]
-        return self._torch.cat([self.errors.sum(dim=1), arcs.sum_features(slopes)])
+        if self._products is None:
+            return self._sum_gradient(arcs, self.with_errors())
+        return self._torch.cat([self._bias_gradient, arcs.sum_features(self._products.view(-1)[arcs.places])])
+
+    def _sum_gradient(self, arcs: DeviceArcs, parts: Iterable[DeviceRows]) -> Tensor:
+        biases, sums, whole = None, None, arcs.matrix is not None
+        for rows in parts:
+            product = rows.errors @ rows.values.T if whole else arcs.sampled(rows.errors, rows.values)
+            biases, sums = plus(biases, rows.errors.sum(dim=1)), plus(sums, product)
+        self._bias_gradient, self._products = biases, sums if whole else None
+        return self.gradient(arcs) if whole else self._torch.cat([biases, arcs.sum_features(sums)])
 
     # -- scores of all candidates ------------------------------------------------------------------------------------
 
@@ -285,7 +329,7 @@ class DeviceTable:
         known = self._send(np.asarray(query.known, dtype=np.int64))
         row, column = known // self.n_columns, known % self.n_columns
         found, offsets = [[np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0)]], self._schema.target_offsets
-        for run in _runs(np.diff(offsets) * self.n_columns):
+        for run in _runs(np.diff(offsets) * self.n_columns, TILE_NUMBERS):
             rows = slice(*offsets[list(run)].tolist())
             if rows.start == rows.stop:  # constant columns alone
                 continue
@@ -319,10 +363,12 @@ class DeviceTable:
             total[:, : n - first] += self._products[first:, rows].T
             return total
         matmul, kind = torch.backends.cuda.matmul, torch.float64 if exact else torch.float32
+        total = torch.zeros(rows.stop - first, self.n_columns - first, dtype=kind, device=self.device)
         before, matmul.allow_tf32 = matmul.allow_tf32, not exact
         try:
-            total = self.errors[rows].to(kind) @ self.values[first:].to(kind).T
-            total[:, : n - first] += self.values[rows].to(kind) @ self.errors[first:].to(kind).T
+            for part in self.with_errors():
+                total.addmm_(part.errors[rows].to(kind), part.values[first:].to(kind).T)
+                total[:, : n - first].addmm_(part.values[rows].to(kind), part.errors[first:].to(kind).T)
         finally:
             matmul.allow_tf32 = before
         return total
@@ -367,7 +413,8 @@ class TorchEvaluator(DenseEvaluator):
         """The rows on the device: sent again where missing cells were replaced."""
         if self._table is None or self._rows is not self.source.rows:
             self._table = None  # frees its memory
-            self._rows, self._table = self.source.rows, DeviceTable(self.layout, self.source.rows, self.device)
+            blocks = [part.block for part in self.source.rows.map(identity)]
+            self._rows, self._table = self.source.rows, DeviceTable(self.layout, blocks, self.device)
         return self._table
 
     def compile(self, arcs: Arcs) -> DeviceArcs:
@@ -398,8 +445,8 @@ class TorchEvaluator(DenseEvaluator):
             return self.table.gradient(graphs).cpu().numpy()
 
     def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        values, weight = self.table.values, self.table.weight
-        sums, squares = (part.cpu().numpy() for part in (values @ weight, values.square() @ weight))
+        parts = ((rows.values @ rows.weight, rows.values.square() @ rows.weight) for rows in self.table.rows())
+        sums, squares = (part.cpu().numpy() for part in reduce(plus, parts))
         return mean_and_variance(sums, squares, np.array(self.total_weights))
 
     def gradient_factors(self) -> DeviceTable:
@@ -407,8 +454,9 @@ class TorchEvaluator(DenseEvaluator):
 
     @property
     def evaluated(self) -> BlockCollection:
-        bounds = np.cumsum(self.table.sizes)[:-1]
-        errors = np.split(self.table.errors.cpu().numpy(), bounds, axis=1)
+        bounds = np.cumsum(self.source.rows.map(lambda part: part.block.n_rows))[:-1]
+        errors = np.concatenate([rows.errors.cpu().numpy() for rows in self.table.with_errors()], axis=1)
+        errors = np.split(errors, bounds, axis=1)
         return self.source.rows.map_update(
             lambda part, own: (part._replace(errors=own.copy(), expectations=part.block.beliefs), None), each=errors
         )[0]
