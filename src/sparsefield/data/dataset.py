@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from sparsefield.data.layout import COUNT_COLUMN, Layout
+from sparsefield.data.link_products import LinkProduct
 from sparsefield.data.paths import Ends, count_paths
 from sparsefield.data.schema import Schema
 from sparsefield.data.sparse_matrix import SparseMatrix
@@ -31,10 +32,25 @@ class Neighbors(NamedTuple):
     """(rows + 1,)"""
     rows: np.ndarray
 
+    is_expected = False
+    """Whether sums stay as they are while missing cells change."""
+
     @classmethod
     def of(cls, target: np.ndarray, source: np.ndarray, n_rows: int) -> Neighbors:
         order = np.argsort(target, kind="stable")
         return cls(np.searchsorted(target[order], np.arange(n_rows + 1)), source[order])
+
+    def add_up(self, values: np.ndarray, columns: np.ndarray, out: Sequence[tuple[int, np.ndarray]]) -> None:
+        """Set out[k] to the sums of the column columns[k] of ``values``: parts of rows, each with its first row."""
+        from sparsefield.kernels.coded_columns import add_up_neighbors  # numba is not needed to read a model
+
+        for first, part in out:
+            add_up_neighbors(self.offsets, self.rows, first, values, columns, part)
+
+    def update_digest(self, digest: Any) -> None:
+        """Add the neighbors to a hash."""
+        digest.update(self.offsets.tobytes())
+        digest.update(self.rows.tobytes())
 
 
 @dataclass(frozen=True)
@@ -46,7 +62,7 @@ class Dataset:
 
     layout: Layout
     tables: tuple[Table, ...]
-    neighbors: tuple[Neighbors, ...] = ()
+    neighbors: tuple[Neighbors | LinkProduct, ...] = ()
     """One per neighbor view of the layout."""
     ends: tuple[Ends, ...] = ()
     """One per path view of the layout."""
@@ -57,15 +73,19 @@ class Dataset:
         return cls(Layout.single(table.schema if schema is None else schema), (table,))
 
     @classmethod
-    def linked(cls, layout: Layout, tables: Sequence[Table], pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> Dataset:
+    def linked(cls, layout: Layout, tables: Sequence[Table], pairs: Sequence[Any]) -> Dataset:
         """Return the dataset of linked tables.
 
         ``pairs`` holds the linked rows (left, right) of each template, none for "within", and for one over paths the
-        two entities of each row. The blocks of ``tables`` must have room for the layout's views, which is filled here.
+        two entities of each row; or a `LinkProduct` in each direction. The blocks of ``tables`` must have room for the
+        layout's views, which is filled here.
         """
         neighbors = []
         for view in layout.neighbor_views:
             left, right = pairs[view.template]
+            if isinstance(left, LinkProduct):
+                neighbors.append(left if view.forward else right)
+                continue
             target, source = (left, right) if view.forward else (right, left)
             if layout.templates[view.template].symmetric:
                 target, source = np.concatenate([left, right]), np.concatenate([right, left])
@@ -106,6 +126,16 @@ class Dataset:
     @property
     def has_links(self) -> bool:
         return bool(self.layout.neighbor_views or self.layout.path_views)
+
+    @property
+    def expected_views(self) -> list[int]:
+        """Numbers of the neighbor views whose sums stay as they are while missing cells change."""
+        return [k for k, neighbors in enumerate(self.neighbors) if neighbors.is_expected]
+
+    @property
+    def has_expected_sums(self) -> bool:
+        """Whether sums over linked rows or numbers of paths stay as they are while missing cells change."""
+        return bool(self.layout.path_views or self.expected_views)
 
     @property
     def is_single(self) -> bool:
@@ -164,11 +194,12 @@ class Dataset:
 
     @cached_property
     def components(self) -> np.ndarray:
-        """(rows of all tables,): number of the connected component of each row; paths do not count."""
-        if not self.layout.neighbor_views:
-            return np.arange(self.n_rows)
-        targets, sources = [], []
-        for view, (offsets, rows) in zip(self.layout.neighbor_views, self.neighbors, strict=True):
+        """(rows of all tables,): number of the connected component of each row; expected sums do not connect."""
+        targets, sources = [np.empty(0, dtype=np.int64)], [np.empty(0, dtype=np.int64)]
+        for view, neighbors in zip(self.layout.neighbor_views, self.neighbors, strict=True):
+            if isinstance(neighbors, LinkProduct):
+                continue
+            offsets, rows = neighbors
             target = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
             targets.append(self.row_starts[view.target_table] + target)
             sources.append(self.row_starts[view.source_table] + rows)
@@ -195,8 +226,7 @@ class Dataset:
             if table.sparse_covariates is not None:
                 digest.update(table.sparse_covariates.digest())
         for neighbors in self.neighbors:
-            digest.update(neighbors.offsets.tobytes())
-            digest.update(neighbors.rows.tobytes())
+            neighbors.update_digest(digest)
         for ends in self.ends:
             digest.update(ends.subject.tobytes())
             digest.update(ends.object.tobytes())
@@ -214,8 +244,6 @@ def update_neighbor_sums(
     run: Callable[[Callable[[Any], Any], Iterable[Any]], Any] | None = None,
 ) -> None:
     """Write the sums of the neighbors' beliefs, and numbers of paths, into the blocks, given table by table."""
-    from sparsefield.kernels.coded_columns import add_up_neighbors  # numba is not needed to read a model
-
     layout = dataset.layout
 
     def add_up(task: tuple[int, int]) -> None:
@@ -225,9 +253,9 @@ def update_neighbor_sums(
         if len(sources) > 1:  # one array of the columns that are needed
             values = np.concatenate([block.beliefs[columns[own]] for block in sources], axis=1)
             columns = np.where(own, np.cumsum(own) - 1, COUNT_COLUMN)
-        for block in blocks[view.target_table]:
-            out = block.beliefs[view.start + start : view.start + start + len(columns)]
-            add_up_neighbors(*dataset.neighbors[task[0]], block.start, values, columns, out)
+        rows = slice(view.start + start, view.start + start + len(columns))
+        out = [(block.start, block.beliefs[rows]) for block in blocks[view.target_table]]
+        dataset.neighbors[task[0]].add_up(values, columns, out)
 
     views = enumerate(layout.neighbor_views)
     tasks = [(k, start) for k, view in views for start in range(0, len(view.columns), COLUMNS_AT_A_TIME)]

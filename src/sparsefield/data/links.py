@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from sparsefield.errors import DataError
 
-Kind = Literal["within", "across", "shared", "swapped", "joined", "triangle", "cycle"]
+Kind = Literal["within", "across", "shared", "swapped", "joined", "mean", "sum", "triangle", "cycle"]
 
 
 @dataclass(frozen=True)
@@ -66,16 +66,19 @@ Link = ForeignKey | OffsetLink
 class Template:
     """Declare a kind of pair of rows over which features are defined; its pairs share one weight per feature.
 
-    Two rows form at most one pair, even if several rows join them. The last two kinds connect three rows.
+    Two rows form at most one pair, even if several rows join them, except over "mean" and "sum". The last two kinds
+    connect three rows.
 
     Parameters
     ----------
-    kind : {"within", "across", "shared", "swapped", "joined", "triangle", "cycle"}
+    kind : {"within", "across", "shared", "swapped", "joined", "mean", "sum", "triangle", "cycle"}
         * ``within`` a table: each row with itself, so features pair two variables of one row;
         * ``across`` a link: a row and the row to which it is linked;
         * ``shared`` by one or two links: two rows that are linked to the same row, as r(n, m) and r(n, k);
         * ``swapped`` by two links of one table: r(n, m) and r(m, n);
         * ``joined`` by two links of one table: the two rows to which one row of that table is linked;
+        * ``mean`` or ``sum`` along links: a row, and those that it reaches by them one after another, in either
+          direction, each time that it does; a state counts by its share or number, and a number by its mean or sum;
         * ``triangle`` of two links of one table: r(i, z), s(z, j) and t(i, j), of three different entities;
         * ``cycle`` of two links of one table: r(j, z), s(z, i) and t(i, j).
     names : the table for ``within``, the links for all others
@@ -107,18 +110,24 @@ class Template:
         if not isinstance(self.symmetric, bool):
             raise DataError(f"The template {self.label!r}: symmetric is {self.symmetric!r}; it must be True or False.")
         wanted = {"within": (1,), "across": (1,), "shared": (1, 2)}.get(self.kind, (2,))
-        if len(self.names) not in wanted:
+        if not self.names if self.along_links else len(self.names) not in wanted:
             what = "one table" if self.kind == "within" else f"{' or '.join(map(str, wanted))} link(s)"
+            what = "links" if self.along_links else what
             raise DataError(f"The template {self.words!r} needs {what} after its first word.")
-        if self.kind not in ("within", "across", "shared") and len(set(self.names)) == 1:
+        if self.kind in ("swapped", "joined", "triangle", "cycle") and len(set(self.names)) == 1:
             raise DataError(f"The template {self.words!r} needs two different links.")
         plain = not self.symmetric and self.left is None and self.right is None
-        if (self.kind == "within" or self.over_paths) and not plain:
+        if (self.kind == "within" or self.over_paths or (self.along_links and self.symmetric)) and not plain:
             raise DataError(f"The template {self.words!r} takes no further options.")
         if self.kind == "swapped" or (self.kind == "shared" and len(set(self.names)) == 1):
             object.__setattr__(self, "symmetric", True)
         if self.symmetric and self.left != self.right:
             raise DataError(f"The template {self.label!r} is symmetric: left and right variables must be the same.")
+
+    @property
+    def along_links(self) -> bool:
+        """Whether rows are those at the other end of several links."""
+        return self.kind in ("mean", "sum")
 
     @property
     def over_paths(self) -> bool:

@@ -9,9 +9,11 @@ from itertools import combinations, islice
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsefield.data.frames import JoinedColumns, Source, as_source
 from sparsefield.data.labels import Label, factorize
+from sparsefield.data.link_products import LinkProduct
 from sparsefield.data.links import ForeignKey, Link, OffsetLink, Template, as_link, as_names, as_templates
 from sparsefield.data.sparse_matrix import expand
 from sparsefield.errors import DataError, count, list_first
@@ -20,6 +22,10 @@ SHOWN_OFFENDERS = 3
 
 MAX_PAIRS = 200_000_000
 """Largest number of pairs of rows of a template. Compilation takes about 45 bytes per pair, so this is some 9 GB."""
+
+MAX_LISTED = 100_000
+"""Largest number of pairs of rows with a shared neighbor that are listed where they need not be: sums over more of them
+are those over the neighbor's rows less the own part, and inference takes these as expected."""
 
 AUTO = "auto"
 """Stands for templates that a fit finds by itself, beyond the default ones."""
@@ -132,6 +138,16 @@ class Relational:
             follow = self._link_by_key if isinstance(link, ForeignKey) else self._link_by_offset
             self._pairs[name] = follow(name, link)  # pyright: ignore[reportArgumentType]
         return self._pairs[name]
+
+    def link_matrix(self, name: str, ahead: bool) -> sp.csr_array:
+        """Return a matrix of ones for the rows of the table of a link, and those to which they are linked.
+
+        Not ``ahead``, it is transposed.
+        """
+        ends, link = self.linked_rows(name), self.links[name]
+        shape = self.sources[link.table].n_rows, self.sources[link.to].n_rows
+        matrix = sp.csr_array((np.ones(len(ends[0])), ends), shape=shape)
+        return matrix if ahead else sp.csr_array(matrix.T)
 
     def _check(self) -> None:
         for table in self.tables:
@@ -323,6 +339,47 @@ def row_pairs(data: Relational, template: Template) -> Rows:
     return i, j
 
 
+def link_product(
+    data: Relational, template: Template, *, listed: bool = False
+) -> tuple[LinkProduct, LinkProduct] | None:
+    """Return the sums over the rows of a template, in both directions, or None where its pairs are listed.
+
+    Those along links are never listed, and many pairs with a shared neighbor only if they are to be ``listed``.
+    """
+    left, right = template_ends(data.links, template)
+    if template.along_links:
+        steps = link_steps(data.links, template)
+    elif template.kind == "shared" and not listed and (len(set(template.names)) == 1 or not template.symmetric):
+        steps = [(template.names[0], True), (template.names[-1], False)]
+        sizes = [np.bincount(data.linked_rows(name)[1], minlength=1).astype(float) for name, _ in steps]
+        n = min(map(len, sizes))
+        if sizes[0][:n] @ sizes[1][:n] <= MAX_LISTED:
+            return None
+    else:
+        return None
+    factors = [data.link_matrix(*step) for step in steps]
+    return LinkProduct.both_ways(factors, left == right, template.kind == "mean")
+
+
+def link_steps(links: Mapping[str, Link], template: Template) -> list[tuple[str, bool]]:
+    """Return the links of a template "mean" or "sum", and whether each is followed from its table to the other one.
+
+    The first one is followed backward where that leads on, and those within a table: behind may be several rows.
+    """
+    for first in (links[template.names[0]].to, links[template.names[0]].table):
+        table, steps = first, []
+        for name in template.names:
+            link = links[name]
+            if table not in (link.table, link.to):
+                break
+            ahead = table == link.table != link.to
+            table = link.to if ahead else link.table
+            steps.append((name, ahead))
+        else:
+            return steps
+    raise DataError(f"The links of the template {template.label!r} do not lead from table to table.")
+
+
 def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, str]:
     """Return the tables at the two ends of a template over links."""
     for name in template.names:
@@ -330,7 +387,10 @@ def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, s
             known = ", ".join(links) or "none"
             raise DataError(f"The template {template.label!r} names the link {name!r}; links: {known}.")
     one, other = links[template.names[0]], links[template.names[-1]]
-    if template.kind == "across":
+    if template.along_links:
+        (_, ahead), (_, on) = (steps := link_steps(links, template))[0], steps[-1]
+        ends = one.table if ahead else one.to, other.to if on else other.table
+    elif template.kind == "across":
         ends = one.table, one.to
     elif template.kind == "shared":
         if one.to != other.to:

@@ -22,11 +22,13 @@ from sparsefield.data import (
     compile_table,
     fill_cells,
     learn_schema,
+    link_product,
     resolve_templates,
     row_pairs,
     template_ends,
     warn_incomplete_covariates,
 )
+from sparsefield.data.link_products import LinkProduct
 from sparsefield.errors import DataError
 from sparsefield.estimators.answers import (
     Cells,
@@ -56,8 +58,6 @@ from sparsefield.model import Field
 from sparsefield.options import COUNT, problems_of, raise_problems
 from sparsefield.parameters import BURN_IN
 
-Pairs = tuple[np.ndarray, np.ndarray]
-
 TOLERANCE = 1e-3
 """Tolerance of mean field over linked rows. The paper has 0.1, which can stop long before beliefs have propagated along
 a chain; an error of 0.001 in a belief changes no prediction."""
@@ -74,9 +74,9 @@ class RelationalField(FieldEstimator):
     ----------
     templates : list of templates, such as ``"across subject"`` or a `Template`
         Kinds of pairs of rows that features may connect. None takes those of the data, or else the default: within
-        each table, and across each link. "auto" also tries those that are swapped, shared, joined, triangles and
-        cycles, in the order of the gains that their features promise, and adds what predicts hidden cells better;
-        ``template_search_`` says what happened.
+        each table, and across each link. "auto" also tries those that are swapped, shared, joined, means along two or
+        three links, triangles and cycles, in the order of the gains that their features promise, and adds what
+        predicts hidden cells better; ``template_search_`` says what happened.
     missing, inference
         "em" draws the missing cells of all tables together. "mean-field" updates all linked rows in a fixed order until
         no belief changes by more than 0.001; ``MeanField(tolerance=0.1)`` is the paper's rule.
@@ -129,23 +129,24 @@ class RelationalField(FieldEstimator):
         def compile(templates: Sequence[Template]) -> Dataset:
             templates = resolve_templates(data, templates)
             ends = tuple(_ends(data, names, template) for template in templates)
-            pairs = _pairs(data, templates)
+            lacking = [words for words, wrong in self._path_problems().items() if wrong]
+            pairs = _pairs(data, templates, listed=bool(lacking))
             has_neighbor_count = tuple(
                 _neighbor_counts_differ(data, names, *parts) for parts in zip(templates, ends, pairs, strict=True)
             )
             layout = Layout(names, schemas, templates, ends, has_neighbor_count)
-            if not layout.path_views:
-                return _compile(columns, layout, pairs)
-            for needed in (words for words, wrong in self._path_problems().items() if wrong):
-                raise DataError(f"The templates 'triangle' and 'cycle' need {needed}.")
-            return _compile(columns, layout, pairs).with_path_factors()
+            if lacking and any(template.over_paths or template.along_links for template in templates):
+                raise DataError(f"The templates 'mean', 'sum', 'triangle' and 'cycle' need {lacking[0]}.")
+            dataset = _compile(columns, layout, pairs)
+            return dataset.with_path_factors() if layout.path_views else dataset
 
         dataset, start = compile(resolve_templates(data, self.templates)), None
         if (data.templates if self.templates is None else self.templates) == AUTO:
             base = dataset.layout.templates
             with threads_for(self, dataset) as engine:
                 possible = not any(self._path_problems().values())
-                candidates = [t for t in candidate_templates(data, base) if possible or not t.over_paths]
+                candidates = candidate_templates(data, base)
+                candidates = [t for t in candidates if possible or not (t.over_paths or t.along_links)]
                 chosen, start, self.template_search_ = induce_templates(self, base, candidates, compile, engine)
             dataset = compile(chosen) if chosen != base else dataset
         yield TrainingData(dataset, next(iter(data.sources.values())).kind, start=start)
@@ -180,7 +181,7 @@ class RelationalField(FieldEstimator):
 
         See `MarkovField.complete`.
         """
-        dataset = self._compile_densely(data)
+        dataset = self._compile_densely(data, listed=True)
         with threads_for(self, dataset) as engine:
             codes = find_completion(self.field_, dataset, engine, max_cells).codes
         return self._fill(data, map(drawn_cells, dataset.tables, codes))
@@ -215,9 +216,10 @@ class RelationalField(FieldEstimator):
 
         Linked rows depend on each other, so that single rows have none: see `MarkovField.log_likelihood`.
         """
-        if self.field_.layout.path_views:
-            raise DataError("Triangles and cycles connect all rows: such a field has no log-likelihood; use score.")
-        return joint_log_likelihood(self, self.field_, self._compile_densely(X), ais, linked=True)
+        if any(template.over_paths or template.along_links for template in self.field_.layout.templates):
+            words = "Triangles, cycles and paths along links connect all rows"
+            raise DataError(f"{words}: such a field has no log-likelihood; use score.")
+        return joint_log_likelihood(self, self.field_, self._compile_densely(X, listed=True), ais, linked=True)
 
     def sample(
         self,
@@ -232,14 +234,14 @@ class RelationalField(FieldEstimator):
         ``progress`` is called from time to time with the number of sweeps done and their total number.
         """
         raise_problems(problems_of({"sweeps": sweeps}, {"sweeps": COUNT}))
-        dataset = self._compile_densely(given)
+        dataset = self._compile_densely(given, listed=True)
         seed = as_seed(self.random_state if random_state is None else random_state)
         with threads_for(self, dataset) as engine:
             drawn = draw(self.field_, dataset, sweeps=sweeps, seed=seed, engine=engine, progress=progress)
         seeds = np.random.SeedSequence(seed or 0).spawn(len(dataset.tables))
         return self._fill(given, map(drawn_cells, dataset.tables, (codes[0] for codes in drawn), seeds))
 
-    def _compile_densely(self, X: Relational) -> Dataset:
+    def _compile_densely(self, X: Relational, *, listed: bool = False) -> Dataset:
         check_is_fitted(self)
         data, layout = _checked(X), self.field_.layout
         missing = [name for name in layout.tables if name not in data.tables]
@@ -249,7 +251,7 @@ class RelationalField(FieldEstimator):
             if _ends(data, layout.tables, template) != ends:
                 raise DataError(f"The template {template.label!r} connects other tables than it was learned with.")
         columns = {name: data.select_variables(name) for name in layout.tables}
-        dataset = _compile(columns, layout, _pairs(data, layout.templates))
+        dataset = _compile(columns, layout, _pairs(data, layout.templates, listed))
         with threads_for(self, dataset) as engine:
             return settle_paths(self.field_, dataset, engine)
 
@@ -314,18 +316,25 @@ def _ends(data: Relational, names: Sequence[str], template: Template) -> tuple[i
     return left, right
 
 
-def _pairs(data: Relational, templates: Sequence[Template]) -> list[Pairs]:
-    """Return the rows (left, right) that each template connects; none for "within"."""
+def _pairs(data: Relational, templates: Sequence[Template], listed: bool = False) -> list[Any]:
+    """Return the rows (left, right) that each template connects, none for "within", or sums in both directions."""
     nothing = np.empty(0, dtype=np.int64)
-    return [(nothing, nothing) if template.kind == "within" else row_pairs(data, template) for template in templates]
+    return [
+        (nothing, nothing)
+        if template.kind == "within"
+        else link_product(data, template, listed=listed) or row_pairs(data, template)
+        for template in templates
+    ]
 
 
 def _neighbor_counts_differ(
-    data: Relational, names: Sequence[str], template: Template, ends: tuple[int, int], pairs: Pairs
+    data: Relational, names: Sequence[str], template: Template, ends: tuple[int, int], pairs: Any
 ) -> tuple[bool, bool]:
     """Return whether rows at a template's left, and at its right, differ in their number of neighbors."""
     if template.kind == "within" or template.over_paths:
         return False, False
+    if isinstance(pairs[0], LinkProduct):
+        return len(np.unique(pairs[0].counts)) > 1, len(np.unique(pairs[1].counts)) > 1
     if template.symmetric:
         both = np.concatenate(pairs)
         pairs = both, both
@@ -334,7 +343,7 @@ def _neighbor_counts_differ(
     return left, right
 
 
-def _compile(columns: Mapping[str, JoinedColumns], layout: Layout, pairs: Sequence[Pairs]) -> Dataset:
+def _compile(columns: Mapping[str, JoinedColumns], layout: Layout, pairs: Sequence[Any]) -> Dataset:
     """Compile all tables, given by their columns, and the pairs of rows that templates connect."""
     tables = []
     for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):

@@ -27,8 +27,11 @@ from sparsefield.solver.working_set import CenteredParametrization
 SHARE_OF_LARGEST = 0.02
 """The l1 of trials, as a share of the largest gradient of a field of biases, where the estimator selects its own."""
 
-MAX_NEIGHBORS, MAX_ENTITIES = 100_000, 500
-"""Pairs of rows of a template "shared", and entities of one over paths, up to which it is tried: others take long."""
+MAX_ENTITIES = 500
+"""Entities of a template over paths, up to which it is tried: others take long."""
+
+MOST_LINKS = 3
+"""Links of a template "mean" at most."""
 
 MOST_FEATURES = 200
 """The features of a template whose gains are added up: more of them express the same dependence again."""
@@ -51,15 +54,11 @@ class Trial(NamedTuple):
 
 
 def candidate_templates(data: Relational, base: Sequence[Template]) -> list[Template]:
-    """Return the templates that may be added to the default ones: swapped, shared, joined, triangle and cycle.
-
-    Those with very many pairs of rows or entities are left out.
-    """
+    """Return the templates that may be added to the default ones: swapped, shared, joined, mean, triangle and cycle."""
     known, found = {template.label for template in base}, []
     keys = {name: link for name, link in data.links.items() if isinstance(link, ForeignKey)}
     for name, link in keys.items():
-        sizes = np.bincount(data.linked_rows(name)[1]) if data.variables(link.table) else np.empty(0)
-        if 0 < float(np.square(sizes, dtype=float).sum() - sizes.sum()) / 2.0 <= MAX_NEIGHBORS:
+        if data.variables(link.table) and np.bincount(data.linked_rows(name)[1]).max(initial=0) > 1:
             found.append(Template("shared", (name,)))
     for one, other in combinations(keys, 2):
         table, to = keys[one].table, keys[one].to
@@ -71,6 +70,15 @@ def candidate_templates(data: Relational, base: Sequence[Template]) -> list[Temp
             found.append(Template("swapped", (one, other)))
             if data.sources[to].n_rows <= MAX_ENTITIES:
                 found += [Template("triangle", (one, other)), Template("cycle", (one, other))]
+    walks = [((link.to, link.table), (name,)) for name, link in keys.items() if data.variables(link.to)]
+    for tables, names in walks:  # which grows, and visits each table once
+        joins = len(names) == 2 and keys[names[0]].table == keys[names[1]].table
+        if len(names) > 1 and data.variables(tables[-1]) and not joins:
+            found.append(Template("mean", names))
+        for name, link in keys.items():
+            to = link.to if tables[-1] == link.table else link.table
+            if tables[-1] in (link.table, link.to) and to not in tables and len(names) < MOST_LINKS:
+                walks.append(((*tables, to), (*names, name)))
     return [template for template in found if template.label not in known]
 
 

@@ -97,11 +97,11 @@ MAX_ROUNDS = 10
 
 
 def settle_paths(field: Field, dataset: Dataset, engine: Engine) -> Dataset:
-    """Return linked tables whose numbers of paths are those expected given the observed cells, by mean field.
+    """Return linked tables whose numbers of paths and sums along links are expected ones, by mean field.
 
     Inference of any kind then takes these numbers as known.
     """
-    if not (dataset.layout.path_views and dataset.has_missing):
+    if not (dataset.has_expected_sums and dataset.has_missing):
         return dataset
     blocks = [tuple(b._replace(beliefs=b.beliefs.copy()) for b in table.blocks) for table in dataset.tables]
     dataset = replace(dataset, tables=tuple(replace(t, blocks=b) for t, b in zip(dataset.tables, blocks, strict=True)))

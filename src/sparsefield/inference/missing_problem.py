@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.data import Block, Coding, Dataset, Layout
+from sparsefield.data import Block, Coding, Dataset
 from sparsefield.data.layout import PATH_VIEW
+from sparsefield.data.link_products import LinkProduct
 from sparsefield.data.sparse_matrix import cumulate, expand
 from sparsefield.model import Adjacency
 
@@ -91,14 +92,14 @@ class CompiledProblem(NamedTuple):
     codings: tuple[Coding, ...]
     """For each block, the coding of its table."""
 
-    def renewed(self, layout: Layout, graphs: Sequence[Adjacency], blocks: Sequence[Block]) -> CompiledProblem:
+    def renewed(self, dataset: Dataset, graphs: Sequence[Adjacency], blocks: Sequence[Block]) -> CompiledProblem:
         """Return the problem of the same rows with other arcs; ``blocks`` have other beliefs of missing cells.
 
         It shares the arrays of beliefs and probabilities with this problem.
         """
         for block, (column, row, position) in zip(blocks, self.missing_columns, strict=True):
             self.problem.beliefs[position] = block.beliefs[column, row]
-        return self._replace(problem=self.problem._replace(**_arcs(layout, graphs)), blocks=tuple(blocks))
+        return self._replace(problem=self.problem._replace(**_arcs(dataset, graphs)), blocks=tuple(blocks))
 
     def write_beliefs(self) -> None:
         """Write the beliefs of missing cells into the blocks."""
@@ -138,7 +139,7 @@ def compile_problem(
 ) -> CompiledProblem:
     """Compile the problem of some blocks, given as (table, block): of all blocks when rows are linked, else of any."""
     schemas, blocks = dataset.layout.schemas, tuple(block for _, block in members)
-    paths = _used_paths(dataset.layout, graphs)
+    paths = _used_sums(dataset, graphs)
     rows = [np.arange(block.n_rows) if dataset.has_links else np.unique(block.missing_rows) for block in blocks]
     beliefs, row_starts, start = [np.empty(0, dtype=config.FLOAT)], [], 0
     for (t, block), wanted in zip(members, rows, strict=True):
@@ -182,7 +183,7 @@ def compile_problem(
         coding=coding,
         state_offsets=cumulate(counts),
         probabilities=coding.frequencies[expand(coding.state_offsets[number], counts)],
-        **_arcs(dataset.layout, graphs),
+        **_arcs(dataset, graphs),
         **_neighbors(dataset, members, row_starts),
         widest=max((graph.widest for graph in graphs), default=1),
     )
@@ -194,28 +195,28 @@ def compile_problem(
     )
 
 
-def _used_paths(layout: Layout, graphs: Sequence[Adjacency]) -> list[np.ndarray]:
-    """Return the columns of paths that arcs of each table have, which follow the own columns of an entity.
+def _used_sums(dataset: Dataset, graphs: Sequence[Adjacency]) -> list[np.ndarray]:
+    """Return the columns of paths and of expected sums that arcs of each table have.
 
-    Paths stay as they are while missing cells change: their numbers are expectations.
+    They follow the own columns of an entity, and stay as they are while missing cells change.
     """
-    owners = np.split(layout.view_of_column, layout.column_starts[1:-1])
-    return [
-        np.unique(graph.arc_source[owner[graph.arc_source] == PATH_VIEW])
-        for owner, graph in zip(owners, graphs, strict=True)
-    ]
+    layout = dataset.layout
+    expected = np.isin(layout.view_of_column, [PATH_VIEW, *dataset.expected_views])
+    parts = zip(np.split(expected, layout.column_starts[1:-1]), graphs, strict=True)
+    return [np.unique(graph.arc_source[part[graph.arc_source]]) for part, graph in parts]
 
 
-def _arcs(layout: Layout, graphs: Sequence[Adjacency]) -> dict[str, np.ndarray]:
+def _arcs(dataset: Dataset, graphs: Sequence[Adjacency]) -> dict[str, np.ndarray]:
     """Concatenate the arcs of all tables."""
-    paths = _used_paths(layout, graphs)
+    layout, paths = dataset.layout, _used_sums(dataset, graphs)
     offsets, views, columns, start = [np.zeros(1, dtype=np.int64)], [], [], 0
     term_offsets, term_start = [np.zeros(1, dtype=np.int64)], 0
     for t, graph in enumerate(graphs):
         view, column = layout.column_views(t)
-        column[paths[t]] = layout.schemas[t].n_columns + np.arange(len(paths[t]))
+        view, column[paths[t]] = view.copy(), layout.schemas[t].n_columns + np.arange(len(paths[t]))
+        view[paths[t]] = -1
         offsets.append(start + graph.arc_offsets[1:])
-        views.append(np.maximum(view[graph.arc_source], -1))
+        views.append(view[graph.arc_source])
         columns.append(column[graph.arc_source])
         start += len(graph.arc_source)
         term_offsets.append(term_start + graph.term_offsets[1:])
@@ -241,8 +242,11 @@ def _neighbors(
         for table in range(len(dataset.tables))
     ]
     starts, offsets, found, at, total = [], [nothing], [nothing], 0, 0
-    for view, (own_offsets, rows) in zip(dataset.layout.neighbor_views, dataset.neighbors, strict=True):
+    for view, neighbors in zip(dataset.layout.neighbor_views, dataset.neighbors, strict=True):
         starts.append(at)
+        if isinstance(neighbors, LinkProduct):
+            continue
+        own_offsets, rows = neighbors
         offsets.append(own_offsets + total)
         found.append(table_starts[view.source_table][rows])
         at += len(own_offsets)

@@ -124,11 +124,11 @@ class ClampedRows(TrainingRows):
 
     def _impute_linked(self, dataset: Dataset, field: FieldWeights) -> float:
         members = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in self._members]
-        if self._compiled is None or self.layout.path_views:  # numbers of paths change
+        if self._compiled is None or dataset.has_expected_sums:  # which change
             self._compiled = compile_problem(dataset, field.graphs, members)
         else:
             blocks = [block for _, block in members]
-            self._compiled = self._compiled.renewed(self.layout, field.graphs, blocks)
+            self._compiled = self._compiled.renewed(dataset, field.graphs, blocks)
         self._inference.fill(self._compiled.problem, field.theta)
         self._compiled.write_beliefs()
         pairs = zip(self._members, members, strict=True)
@@ -150,7 +150,7 @@ def _impute_missing(
     if part.compiled is None:
         compiled = compile_problem(Dataset(layout, ()), graphs, [(part.table, block)])
     else:
-        compiled = part.compiled.renewed(layout, graphs, [block])
+        compiled = part.compiled.renewed(Dataset(layout, ()), graphs, [block])
     inference.fill(compiled.problem, theta)
     compiled.write_beliefs()
     part = part._replace(block=block, compiled=compiled if block.beliefs.size <= KEPT_BELIEFS else None)

@@ -68,8 +68,8 @@ class Path:
         if checkpoint is not None:
             mark = fingerprint(dataset, rule, objective, missing, options)
             self._checkpoint = CheckpointFile(make_folder(checkpoint) / CHECKPOINT_NAME, mark)
-        if dataset.layout.path_views and isinstance(missing, EM):
-            missing = MeanField(tolerance=PATH_TOLERANCE)  # numbers of paths are expected ones
+        if dataset.has_expected_sums and isinstance(missing, EM):
+            missing = MeanField(tolerance=PATH_TOLERANCE)
         if dataset.is_sparse:
             options = replace(options, penalty="l1")  # an edge of binary variables is one pair
         problem = objective.make_problem(dataset, engine, missing)

@@ -17,6 +17,7 @@ from sparsefield.analysis.network import Network, counted_edges, edges_that_hold
 from sparsefield.data import Variable
 from sparsefield.data.column_types import family_of
 from sparsefield.data.layout import COUNT_COLUMN, PATH_VIEW
+from sparsefield.data.link_products import LinkProduct
 from sparsefield.errors import count
 from sparsefield.model import Field
 from sparsefield.model.feature_tables import Feature, Term, list_features, name_features
@@ -345,7 +346,10 @@ def _read_ends(sample: Dataset, feature: Feature) -> tuple[_End, _End] | None:
     if number >= 0:
         view = layout.neighbor_views[number]
         places[1] = view.source_table, int(view.columns[b - layout.column_starts[view.target_table] - view.start])
-        offsets, rows = sample.neighbors[number]  # pyright: ignore[reportAttributeAccessIssue]
+        neighbors = sample.neighbors[number]
+        if isinstance(neighbors, LinkProduct):  # whose pairs of rows are not listed
+            return None
+        offsets, rows = neighbors
         pairs = [np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)), rows]
         if not view.forward:
             places, pairs = places[::-1], pairs[::-1]

@@ -364,6 +364,8 @@ def _describe_template(template: Template, tables: Sequence[str]) -> str:
         "across": f"A row of {tables[0]}, and the row of {tables[-1]} that it is linked to by {by}",
         "shared": f"Two rows of {' and '.join(dict.fromkeys(tables))} that are linked to the same row by {by}",
         "swapped": f"Two rows of {tables[0]}, r(n, m) and r(m, n), whose links {by} are swapped",
+        "mean": f"A row of {tables[0]}, and the mean over those of {tables[-1]} that it reaches by {by}",
+        "sum": f"A row of {tables[0]}, and the sum over those of {tables[-1]} that it reaches by {by}",
         "triangle": f"Three rows r(i, z), s(z, j) and t(i, j) of {tables[0]}, by {by}",
         "cycle": f"Three rows r(j, z), s(z, i) and t(i, j) of {tables[0]}, by {by}",
         "joined": f"Two rows of {' and '.join(dict.fromkeys(tables))} to which one row is linked by {by}",
