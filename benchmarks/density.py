@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise, product
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
 from scipy.sparse.csgraph import minimum_spanning_tree
-from scipy.special import logsumexp
+from scipy.special import expit
 
-from benchmarks.command_line import Json, Row, Seed, print_rows
+from benchmarks.command_line import Json, Row, Seed, choose_parts, print_rows
 from benchmarks.measure import Report, climb
 from reproduction.public_data import load_dataset
 from sparsefield import Features, MarkovField
 from sparsefield.app.cli.console import print_message
+from sparsefield.data import Variable
 from sparsefield.model import Field
 
 __all__ = ["ARMS", "CITED", "LogLinear", "bound_log_partition", "chow_liu_score", "run_density"]
@@ -25,7 +27,7 @@ __all__ = ["ARMS", "CITED", "LogLinear", "bound_log_partition", "chow_liu_score"
 Array = np.ndarray[Any, np.dtype[Any]]
 
 MAX_ENUMERATED = 20
-"""Columns up to which all rows are enumerated."""
+"""Binary columns up to which all rows are enumerated."""
 
 CITED = {
     "nltcs": {"ACMN": -6.00, "best": -5.99},
@@ -35,81 +37,114 @@ CITED = {
 """Markov networks with conjunctive features (Lowd and Rooshenas, 2013), and the best of the models that papers on
 probabilistic circuits list."""
 
-ARMS: dict[str, dict[str, Any]] = {
-    "pairs": {},
-    "pairs, refit by ml": {"refit": "ml"},
-    "three columns": {"features": Features(max_order=3)},
-    **{f"latent, {k} states": {"latent": {"class": k}} for k in (4, 8, 16)},
+
+@dataclass(frozen=True)
+class Arm:
+    """A model of rows: settings of a field, the best of which on the validation rows is taken."""
+
+    settings: Sequence[dict[str, Any]]
+    only: str = ""
+    """The table that it is for."""
+    nucleotides: bool = False
+    """Whether each three columns of dna, of which at most one is on, are one nominal column."""
+
+
+LATENT = [{"latent": {"class": k}} for k in (4, 8, 12, 16, 24)]
+NOMINAL = {"kinds": dict.fromkeys(range(60), "nominal")}
+ARMS = {
+    "pairs": Arm([{}]),
+    "pairs, refit by ml": Arm([{"refit": "ml"}], only="nltcs"),  # whose likelihood can be summed exactly
+    "three columns": Arm([{"features": Features(max_order=3)}]),
+    "latent": Arm(LATENT),
+    "nucleotides": Arm([{"penalty": "group", **NOMINAL}], only="dna", nucleotides=True),
+    "nucleotides, three columns": Arm([{"features": Features(max_order=3), **NOMINAL}], only="dna", nucleotides=True),
+    "nucleotides, latent": Arm([{**NOMINAL, **setting} for setting in LATENT[:2]], only="dna", nucleotides=True),
 }
-TRACTABLE = ("nltcs",)
-"""Tables whose likelihood can be summed exactly, so that `refit="ml"` is possible."""
-
-GRIDS = {"nltcs": (0.5, 1.0, 2.0, 4.0, 8.0), "plants": (2.0, 3.0, 5.0, 7.0), "dna": (4.0, 8.0, 12.0, 16.0)}
+GRIDS = {"nltcs": (0.5, 1.0, 2.0, 4.0, 8.0), "plants": (2.0, 3.0, 5.0, 7.0), "dna": (8.0, 12.0, 16.0, 20.0, 28.0)}
 
 
-class LogLinear(NamedTuple):
+@dataclass(frozen=True)
+class LogLinear:
     """A field over one table as arrays: ln p(row) + ln Z = biases @ c + c @ weights @ c / 2 + conjunctions.
 
-    c has the indicators of all states but a reference state of each column, latent variables included.
+    c has the target columns of a row, latent variables included: indicators of states.
     """
 
     biases: Array
-    """(indicators,)"""
+    """(columns,)"""
     weights: Array
-    """(indicators, indicators): symmetric, 0 within a column."""
+    """(columns, columns): symmetric, 0 within a variable."""
     triples: Array
-    """(conjunctions, 3) indicators"""
+    """(conjunctions, 3) columns"""
     triple_weights: Array
-    variables: list[range]
-    """The indicators of each column, visible ones first."""
+    variables: list[Variable]
+    """Visible ones first."""
     n_visible: int
 
     @classmethod
     def of(cls, field: Field) -> LogLinear:
-        """Read a field whose visible columns are binary, without covariates."""
+        """Read a field over nominal columns, without covariates."""
         schema = field.schema
-        n, offsets = schema.n_columns, schema.target_offsets
-        weights = np.zeros((n, n))
+        weights = np.zeros((schema.n_columns, schema.n_columns))
         weights[field.pairs[:, 0], field.pairs[:, 1]] = weights[field.pairs[:, 1], field.pairs[:, 0]] = field.weights
-        variables = [range(*pair) for pair in pairwise(offsets)]
         visible = len(schema.targets) - len(schema.latent)
+        variables = list(schema.targets)
         return cls(field.biases, weights, field.conjunctions, field.conjunction_weights, variables, visible)
 
+    @cached_property
+    def columns(self) -> list[slice]:
+        """The columns of each variable."""
+        ends = np.cumsum([0, *(variable.width for variable in self.variables)]).tolist()
+        return [slice(*pair) for pair in pairwise(ends)]
+
+    @cached_property
+    def partners(self) -> list[tuple[Array, Array]]:
+        """The others of the conjunctions of each column, (conjunctions, 2), and their weights."""
+        partners = []
+        for k in range(len(self.biases)):
+            rows = np.flatnonzero((self.triples == k).any(axis=1))
+            others = self.triples[rows]
+            partners.append((others[others != k].reshape(-1, 2), self.triple_weights[rows]))
+        return partners
+
+    def encode(self, rows: Array) -> Array:
+        """Return the columns of rows of labels, (rows, columns that are not latent)."""
+        parts = []
+        for variable, labels in zip(self.variables[: self.n_visible], rows.T, strict=True):
+            known, place = np.unique(labels, return_inverse=True)
+            parts.append(variable.coded[[variable.code_of_label[label] for label in known.tolist()]][place])
+        return np.hstack(parts)
+
     def energy(self, c: Array) -> Array:
-        """Return ln p + ln Z of indicators (rows, indicators)."""
+        """Return ln p + ln Z of rows with all columns."""
         pairs = c @ self.biases + 0.5 * np.einsum("ij,ij->i", c @ self.weights, c)
-        return pairs + c[:, self.triples].prod(axis=2) @ self.triple_weights
+        first, second, third = self.triples.T
+        return pairs + self.triple_weights @ (c.T[first] * c.T[second] * c.T[third])
 
     def log_potential(self, c: Array) -> Array:
-        """Return ln p + ln Z of visible indicators (rows, visible columns), with latent variables summed out."""
-        latent = self.variables[self.n_visible :]
+        """Return ln p + ln Z of encoded rows, with latent variables summed out."""
         hidden = []
-        for states in product(*(range(-1, len(block)) for block in latent)):
-            row = np.zeros(len(self.biases) - c.shape[1])
-            for block, state in zip(latent, states, strict=True):
-                if state >= 0:
-                    row[block[state] - c.shape[1]] = 1.0
+        for states in product(*(variable.coded for variable in self.variables[self.n_visible :])):
+            row = np.concatenate([np.empty(0), *states])
             hidden.append(self.energy(np.hstack([c, np.tile(row, (len(c), 1))])))
-        return logsumexp(hidden, axis=0)
+        return np.logaddexp.reduce(hidden, axis=0)
 
     def sweep(self, c: Array, base: Array, beta: float, rng: np.random.Generator) -> None:
-        """Draw every column once, in place, from independent columns to the power 1 - beta times this field's."""
-        for block in self.variables:
-            columns = slice(block.start, block.stop)
-            logits = self.biases[columns] + c @ self.weights[:, columns]
-            for k in block:
-                rows = np.flatnonzero((self.triples == k).any(axis=1))
-                members = c[:, self.triples[rows]]
-                members[:, self.triples[rows] == k] = 1.0
-                logits[:, k - block.start] += members.prod(axis=2) @ self.triple_weights[rows]
-            c[:, columns] = draw_states(beta * logits + (1.0 - beta) * base[columns], rng)
-
-
-def draw_states(logits: Array, rng: np.random.Generator) -> Array:
-    """Draw indicators (rows, states without the reference) of one column from their logits, that of the reference 0."""
-    probabilities = np.exp(np.minimum(logits - logsumexp(np.pad(logits, ((0, 0), (1, 0))), axis=1, keepdims=True), 0.0))
-    drawn = (rng.random((len(logits), 1)) > np.cumsum(probabilities, axis=1)).sum(axis=1)
-    return (drawn[:, None] == np.arange(logits.shape[1])).astype(float)
+        """Draw every variable once, in place, from independent ones to the power 1 - beta times this field's."""
+        for variable, columns in zip(self.variables, self.columns, strict=True):
+            logits = self.biases[columns] + c @ self.weights[columns].T
+            for k in range(columns.start, columns.stop):
+                others, weights = self.partners[k]
+                if len(weights):
+                    logits[:, k - columns.start] += weights @ (c.T[others[:, 0]] * c.T[others[:, 1]])
+            logits = beta * logits + (1.0 - beta) * base[columns]
+            if len(variable.coded) == 2 and variable.width == 1:  # half of the time
+                c[:, columns] = rng.random(logits.shape) < expit(logits)
+            elif variable.width:
+                logits = logits @ variable.coded.T
+                chances = np.exp(logits - logits.max(axis=1, keepdims=True)).cumsum(axis=1)
+                drawn = (rng.random((len(c), 1)) * chances[:, -1:] > chances[:, :-1]).sum(axis=1)
+                c[:, columns] = variable.coded[drawn]
 
 
 @dataclass(frozen=True)
@@ -125,23 +160,27 @@ class LogPartition:
 def bound_log_partition(
     model: LogLinear, rows: Array, *, chains: int = 64, steps: int = 1000, burn_in: int = 200, seed: int = 0
 ) -> LogPartition:
-    """Return ln Z by enumeration of few columns, otherwise by annealed importance sampling in both directions.
+    """Return ln Z by enumeration of few rows, otherwise by annealed importance sampling in both directions.
 
     Forward chains go from independent columns to the field, reverse ones from the field to independent columns. Reverse
-    chains must start from rows of the field; these do from ``rows`` (rows, visible columns) after ``burn_in`` Gibbs
+    chains must start from rows of the field; these do from ``rows`` (rows, visible variables) after ``burn_in`` Gibbs
     sweeps, so that the upper bound is as good as these sweeps mix.
     """
-    n = len(model.biases)
-    if model.n_visible <= MAX_ENUMERATED:
-        every = (np.arange(2**model.n_visible)[:, None] >> np.arange(model.n_visible) & 1).astype(float)
-        value = float(logsumexp(model.log_potential(every)))
+    visible = model.variables[: model.n_visible]
+    counts = [len(variable.coded) for variable in visible]
+    if np.log2(counts).sum() <= MAX_ENUMERATED:
+        codes = np.indices(counts).reshape(len(counts), -1)
+        every = np.hstack([variable.coded[code] for variable, code in zip(visible, codes, strict=True)])
+        value = float(np.logaddexp.reduce(model.log_potential(every)))
         return LogPartition(value, value, 0.0)
-    rng = np.random.default_rng(seed)
-    shares = np.clip(rows.mean(axis=0), 1e-3, 1.0 - 1e-3)
-    base = np.append(np.log(shares / (1.0 - shares)), np.zeros(n - model.n_visible))
-    log_base = sum(
-        float(np.logaddexp.reduce(np.append(0.0, base[block.start : block.stop]))) for block in model.variables
-    )
+    rng, known = np.random.default_rng(seed), model.encode(rows)
+    base, log_base, n = np.zeros(len(model.biases)), 0.0, known.shape[1]
+    for variable, columns in zip(model.variables, model.columns, strict=True):
+        if columns.start < n and variable.width:  # frequencies of the rows; latent states are equally probable
+            logs = np.log(np.maximum((known[:, None, columns] == variable.coded).all(axis=2).mean(axis=0), 1e-3))
+            design = np.column_stack([variable.coded, np.ones(len(logs))])
+            base[columns] = np.linalg.lstsq(design, logs)[0][:-1]
+        log_base += float(np.logaddexp.reduce(variable.coded @ base[columns]))
 
     def anneal(c: Array, betas: Array) -> Array:
         logs = np.zeros(chains)
@@ -151,14 +190,14 @@ def bound_log_partition(
         return logs
 
     def mean_of(logs: Array) -> tuple[float, float]:
-        value = float(logsumexp(logs) - np.log(chains))
+        value = float(np.logaddexp.reduce(logs) - np.log(chains))
         return value, float(np.exp(logs - value).std(ddof=1) / np.sqrt(chains))
 
     betas = np.linspace(0.0, 1.0, steps + 1)
-    c = np.zeros((chains, n))
+    c = np.zeros((chains, len(model.biases)), order="F")
     model.sweep(c, base, 0.0, rng)
     lower, lower_error = mean_of(anneal(c, betas))
-    c[:, : model.n_visible] = rng.choice(rows, chains)
+    c[:, :n] = rng.choice(known, chains)
     for _ in range(burn_in):
         model.sweep(c, base, 1.0, rng)
     upper, upper_error = mean_of(anneal(c, betas[::-1]))
@@ -191,49 +230,63 @@ def run_density(
     *,
     seed: int = 0,
     n_jobs: int | None = None,
+    l1: Sequence[float] | None = None,
 ) -> Iterator[Row]:
     """Yield a row per table and model: its log-likelihood per test row, or the bounds between which it is.
 
-    The l1 of each arm is the best on the validation rows, by the middle of the bounds.
+    The settings and the l1 of each arm, of a grid, are the best on the validation rows, by the middle of the bounds.
     """
     for name in data:
         splits: Any = load_dataset(name)
+        grid = l1 or GRIDS[name]
         train, valid, test = (np.asarray(part).astype(np.int64) for part in (splits.train, splits.valid, splits.test))
         started = time.perf_counter()
         score = chow_liu_score(train, test)
         yield {"data": name, "method": "Chow-Liu", "test": score, "seconds": time.perf_counter() - started}
-        for arm in arms or [arm for arm in ARMS if "ml" not in arm or name in TRACTABLE]:
-            yield {"data": name, "method": arm, **_choose(name, ARMS[arm], (train, valid, test), seed, n_jobs, report)}
+        for arm in arms or [arm for arm in ARMS if ARMS[arm].only in ("", name)]:
+            yield {"data": name, "method": arm, **_choose(name, arm, (train, valid, test), grid, seed, n_jobs, report)}
         for method, cited in CITED[name].items():
             yield {"data": name, "method": f"{method} (cited)", "test": cited}
 
 
 def _choose(
     name: str,
-    params: dict[str, Any],
+    arm: str,
     splits: tuple[Array, Array, Array],
+    grid: Sequence[float],
     seed: int,
     n_jobs: int | None,
     report: Callable[[str], None],
 ) -> Row:
-    train, valid, test = splits
-    fits: dict[float, tuple[LogLinear, LogPartition, MarkovField, float]] = {}
+    """Choose the settings at the middle of the grid of l1, then l1."""
+    settings = ARMS[arm].settings
+    if ARMS[arm].nucleotides:
+        train, valid, test = (rows.reshape(len(rows), -1, 3) @ np.arange(1, 4) for rows in splits)
+    else:
+        train, valid, test = splits
+    fits: dict[tuple[int, float], tuple[float, LogLinear, LogPartition, MarkovField, float]] = {}
 
-    def validation_score(l1: float) -> float:
-        started = time.perf_counter()
-        field = MarkovField(l1=l1, random_state=seed, n_jobs=n_jobs, **params).fit(train)
-        seconds = time.perf_counter() - started
-        model = LogLinear.of(field.field_)
-        fits[l1] = model, bound_log_partition(model, train.astype(float), seed=seed), field, seconds
-        score = _score(model, fits[l1][1], valid)[1]
-        report(f"{name}, {params}: l1 {l1:g}, validation {score:.4f}, {seconds:.1f} s")
-        return score
+    def validation_score(number: int, l1: float) -> float:
+        if (number, l1) not in fits:
+            started = time.perf_counter()
+            field = MarkovField(l1=l1, random_state=seed, n_jobs=n_jobs, **settings[number]).fit(train)
+            seconds = time.perf_counter() - started
+            model = LogLinear.of(field.field_)
+            partition = bound_log_partition(model, train, seed=seed)
+            score = _score(model, partition, valid)[1]
+            fits[number, l1] = score, model, partition, field, seconds
+            states = settings[number].get("latent", {})
+            report(f"{name}, {arm} {states or ''}: l1 {l1:g}, validation {score:.4f}, {seconds:.1f} s")
+        return fits[number, l1][0]
 
-    l1, _ = climb(GRIDS[name], validation_score)
-    model, partition, field, seconds = fits[l1]
+    best = int(climb(range(len(settings)), lambda number: validation_score(int(number), grid[len(grid) // 2]))[0])
+    l1, _ = climb(grid, lambda value: validation_score(best, value))
+    score, model, partition, field, seconds = fits[best, l1]
     lower, middle, upper = _score(model, partition, test)
     return {
         "l1": l1,
+        "states": settings[best].get("latent", {}).get("class"),
+        "validation": score,
         "test": middle,
         "lower": lower,
         "upper": upper,
@@ -246,7 +299,7 @@ def _choose(
 
 def _score(model: LogLinear, partition: LogPartition, rows: Array) -> tuple[float, float, float]:
     """Return the log-likelihood per row: a lower bound, the middle, and an upper bound."""
-    own = float(model.log_potential(rows.astype(float)).mean())
+    own = float(model.log_potential(model.encode(rows)).mean())
     lower, upper = own - partition.upper, own - partition.lower
     return lower, 0.5 * (lower + upper), upper
 
@@ -254,10 +307,25 @@ def _score(model: LogLinear, partition: LogPartition, rows: Array) -> tuple[floa
 def command(
     data: Annotated[list[str] | None, typer.Option("--data", help="nltcs, dna (the default), plants.")] = None,
     arm: Annotated[list[str] | None, typer.Option("--arm", help=f"{', '.join(ARMS)}; all of them by default.")] = None,
+    l1: Annotated[list[float] | None, typer.Option("--l1", help="Only these, in ascending order.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Score whole test rows of binary tables, exactly or between bounds; l1 is chosen on validation rows."""
-    rows = list(run_density(data or ("nltcs", "dna"), arm, print_message, seed=seed))
-    shown = ("data", "method", "l1", "test", "lower", "upper", "error", "features", "certified", "seconds")
+    arms = arm and choose_parts(arm, ARMS)
+    rows = list(run_density(choose_parts(data or ("nltcs", "dna"), CITED), arms, print_message, seed=seed, l1=l1))
+    shown = (
+        "data",
+        "method",
+        "l1",
+        "states",
+        "validation",
+        "test",
+        "lower",
+        "upper",
+        "error",
+        "features",
+        "certified",
+        "seconds",
+    )
     print_rows(rows, shown, as_json)

@@ -16,7 +16,7 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 from benchmarks.command_line import Json, Row, choose_parts, print_rows
 from benchmarks.inference import conditional_log_likelihood
-from benchmarks.measure import Report
+from benchmarks.measure import Report, installed
 from benchmarks.mixed_peers import (
     TimedByR,
     estimate_with_glmnet,
@@ -45,13 +45,18 @@ class Method:
     run: Callable[[Any], Any]
     package: str = ""
     """The package of R that it needs."""
+    module: str = ""
+    """The module of Python that it needs."""
 
 
 def run_methods(data: str, methods: Sequence[Method], table: Any, report: Report) -> Iterator[tuple[str, Any, float]]:
-    """Yield the name, the result and the seconds of each method; those without their package of R are reported."""
+    """Yield the name, the result and the seconds of each method; those without their package are reported."""
     for method in methods:
         if method.package and not has_packages(method.package):
             report(f"{data}: {method.name} skipped: no Rscript with the package {method.package} here")
+            continue
+        if method.module and not installed(method.module):
+            report(f"{data}: {method.name} skipped: pip install {method.module}")
             continue
         started = time.perf_counter()
         with warnings.catch_warnings():

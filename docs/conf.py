@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from inspect import cleandoc
 from typing import Any
+from urllib.request import urlopen
 
 from sklearn.base import BaseEstimator
 from typer.main import get_command
@@ -16,7 +18,7 @@ author = "The sparsefield developers"
 version = release = sparsefield.__version__
 html_show_copyright = False
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.intersphinx", "sphinx.ext.napoleon", "sphinx_copybutton"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 highlight_language = "none"
 myst_heading_anchors = 3
@@ -31,6 +33,33 @@ autodoc_default_options = {"members": True, "inherited-members": True, "member-o
 napoleon_google_docstring = False
 napoleon_use_param = napoleon_use_rtype = False
 napoleon_use_ivar = True
+
+LIBRARIES = {
+    "python": "https://docs.python.org/3",
+    "numpy": "https://numpy.org/doc/stable",
+    "scipy": "https://docs.scipy.org/doc/scipy",
+    "sklearn": "https://scikit-learn.org/stable",
+    "distributed": "https://distributed.dask.org/en/stable",
+    "networkx": "https://networkx.org/documentation/stable",
+    "torch": "https://docs.pytorch.org/docs/stable",
+}
+"""Documentation of other libraries, by the names that links to it begin with."""
+
+
+def is_reachable(address: str) -> bool:
+    try:
+        with urlopen(f"{address}/objects.inv", timeout=2.0) as answer:
+            return answer.status == 200
+    except OSError:
+        return False
+
+
+# Without a network, names of other libraries are plain text, and nothing warns.
+with ThreadPoolExecutor(len(LIBRARIES)) as workers:
+    reachable = list(workers.map(is_reachable, LIBRARIES.values()))
+intersphinx_mapping = {
+    name: (address, None) for (name, address), answers in zip(LIBRARIES.items(), reachable, strict=True) if answers
+}
 
 # Pages load nothing from elsewhere: furo uses the fonts of the reader's machine.
 html_theme = "furo"

@@ -22,16 +22,23 @@ def rows() -> np.ndarray:
     return (rng.random((500, 6)) < chances).astype(np.int64)
 
 
-@pytest.mark.parametrize("params", [{}, {"features": Features(max_order=3)}, {"latent": {"class": 3}}], ids=str)
+NOMINAL = {"kinds": dict.fromkeys(range(3), "nominal")}
+SETTINGS = [{}, {"features": Features(max_order=3)}, {"latent": {"class": 3}}, NOMINAL, {**NOMINAL, "penalty": "group"}]
+
+
+@pytest.mark.parametrize("params", SETTINGS, ids=str)
 def test_arrays_of_a_field_have_its_likelihood_and_bounds_contain_ln_z(rows, params, monkeypatch) -> None:
+    every = EVERY
+    if "kinds" in params:
+        rows, every = (table.reshape(len(table), 3, 2) @ [1, 2] for table in (rows, EVERY))
     field = MarkovField(l1=1.0, n_jobs=1, **params).fit(rows)
     model = LogLinear.of(field.field_)
-    exact = bound_log_partition(model, rows.astype(float))
-    expected = field.log_likelihood(EVERY)
+    exact = bound_log_partition(model, rows)
+    expected = field.log_likelihood(every)
     assert np.exp(expected).sum() == pytest.approx(1.0)
-    np.testing.assert_allclose(model.log_potential(EVERY.astype(float)) - exact.lower, expected, atol=1e-8)
+    np.testing.assert_allclose(model.log_potential(model.encode(every)) - exact.lower, expected, atol=1e-8)
     monkeypatch.setattr(density, "MAX_ENUMERATED", 0)
-    bounds = bound_log_partition(model, rows.astype(float), steps=100, burn_in=20)
+    bounds = bound_log_partition(model, rows, steps=100, burn_in=20)
     assert bounds.error < 0.05
     assert abs(bounds.lower - exact.lower) < 5 * bounds.error + 0.01
     assert abs(bounds.upper - exact.lower) < 5 * bounds.error + 0.01
