@@ -29,7 +29,6 @@ from sparsefield.estimators import MarkovField
 Fit = Callable[[], Any]
 
 WITHOUT: dict[str, dict[str, float]] = {
-    "MIN_USEFUL, LARGE_GROWTH": {"LARGE_GROWTH": 1.0},
     "FEW_CANDIDATES": {"FEW_CANDIDATES": 0.0},
     "MAX_IDLE_STEPS": {"MAX_IDLE_STEPS": 1},
     "INNER_TOLERANCE": {"INNER_TOLERANCE": 0.0},

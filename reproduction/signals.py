@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparsefield.compute import Threads
-from sparsefield.compute.block_collection import identity
+from sparsefield.compute.threads import identity
 from sparsefield.estimators.compiled_rows import compile_densely
 from sparsefield.inference import INFERENCE, InferenceMethod
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator, GradientFactors

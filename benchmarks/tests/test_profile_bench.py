@@ -36,7 +36,7 @@ def test_calls_of_the_package_are_counted() -> None:
     from sparsefield.compute import tree_sum
 
     calls = count_calls(lambda: [tree_sum(iter([1, 2])) for _ in range(3)])
-    assert calls["compute/block_collection: tree_sum"] == 3
+    assert calls["compute/threads: tree_sum"] == 3
 
 
 def test_a_fit_has_parts_functions_and_phases() -> None:

@@ -14,9 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_info
 
-from sparsefield.compute import BlockCollection, Threads, block_collection
-from sparsefield.compute.block_collection import ThresholdQuery, TopEntries, find_large_entries, select_top_entries
-from sparsefield.compute.threads import report_progress
+from sparsefield.compute import BlockCollection, Threads, threads
+from sparsefield.compute.threads import (
+    ThresholdQuery,
+    TopEntries,
+    find_large_entries,
+    report_progress,
+    select_top_entries,
+)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
@@ -149,7 +154,7 @@ def test_threads_and_plain_sums_select_the_same_entries(problem) -> None:
     query, parts = problem
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(block_collection, "ITEMS_AT_A_TIME", 3)
+        patch.setattr(threads, "ITEMS_AT_A_TIME", 3)
         for n_jobs in (1, 3):
             with Threads(n_jobs) as engine:
                 blocks = engine.distribute(parts)
@@ -161,7 +166,7 @@ def test_threads_and_plain_sums_select_the_same_entries(problem) -> None:
 @pytest.mark.parametrize("first_checked", [1, 100])
 @pytest.mark.parametrize("limit", [1, 7, 300, 5000])
 def test_of_very_many_entries_the_largest_eligible_ones_are_kept(monkeypatch, limit, first_checked) -> None:
-    monkeypatch.setattr(block_collection, "FIRST_CHECKED", first_checked)
+    monkeypatch.setattr(threads, "FIRST_CHECKED", first_checked)
     sums = np.random.default_rng(3).integers(-40, 90, (1, 60, 60)).astype(float)
     sums[0] += 1000.0 * np.eye(60)
     query = ThresholdQuery(summand, (), partial(beyond, 2.0), off_diagonal, limit)

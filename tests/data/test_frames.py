@@ -215,16 +215,3 @@ def test_integers_beside_nulls_are_read_exactly(make, values) -> None:
     column = as_source(make(values)).column("x")
     assert column.values.tolist() == [value for value in values if value is not None]
     assert column.present.tolist() == [value is not None for value in values]
-
-
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "uint64"])
-@pytest.mark.parametrize("highest", [1, 100, 2**7 - 1])
-def test_columns_of_integers_that_are_read_at_once_are_those_that_are_read_alone(dtype, highest) -> None:
-    low = -128 if dtype == "int8" and highest == 127 else 0
-    values = np.random.default_rng(0).integers(low, highest + 1, (500, 3)).astype(dtype)
-    values[:, 2] = highest
-    source = as_source(values)
-    for name in source.names:
-        alone, together = source.categories(name), source.keeping_columns().categories(name)
-        assert alone.labels == together.labels
-        np.testing.assert_array_equal(alone.codes, together.codes)

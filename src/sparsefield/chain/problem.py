@@ -15,8 +15,7 @@ import numpy as np
 import sparsefield
 from sparsefield.chain.forward_backward import best_paths, chain_errors, chain_marginals
 from sparsefield.chain.model import ChainFeatures, ChainWeights, features_of_keys
-from sparsefield.compute import tree_sum
-from sparsefield.compute.block_collection import Engine
+from sparsefield.compute import Engine, tree_sum
 from sparsefield.data.layout import Arcs, Layout
 from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.sparse_matrix import SparseMatrix, cumulate

@@ -1,15 +1,15 @@
 """Functions on blocks of rows, on threads or on a cluster, and the combination of their results."""
 
-from sparsefield.compute.block_collection import (
+from sparsefield.compute.threads import (
     BlockCollection,
     Engine,
     PiecewiseUpdate,
+    Threads,
     ThresholdQuery,
     TopEntries,
     identity,
     tree_sum,
 )
-from sparsefield.compute.threads import Threads
 
 __all__ = [
     "BlockCollection", "Engine", "PiecewiseUpdate", "Threads", "ThresholdQuery", "TopEntries", "identity", "tree_sum",

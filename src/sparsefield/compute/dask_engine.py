@@ -18,17 +18,17 @@ from weakref import WeakSet
 import numpy as np
 
 import sparsefield
-from sparsefield.compute.block_collection import (
+from sparsefield.compute.threads import (
     BlockCollection,
     Combine,
     Engine,
     Item,
     Result,
+    Threads,
     identity,
     plus,
     tree_sum,
 )
-from sparsefield.compute.threads import Threads
 from sparsefield.errors import ClusterError
 
 SHARDS_PER_THREAD = 1

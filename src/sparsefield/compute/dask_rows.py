@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsefield import config
-from sparsefield.compute.block_collection import identity
 from sparsefield.compute.dask_engine import SHARDS_PER_THREAD, DaskBlocks, DaskEngine
+from sparsefield.compute.threads import identity
 from sparsefield.data.column_summaries import ColumnSummary
 from sparsefield.data.dataset import Dataset, Piece, merge_equal_rows
 from sparsefield.data.frames import Source, as_source

@@ -21,9 +21,6 @@ from sparsefield.errors import DataError
 LARGEST_COPY = 2**26
 """Bytes of an array, at most, that is copied in order to read its columns, which are read several times, faster."""
 
-KEPT_CELLS = 2**22
-"""Cells of a table, at most, whose columns are kept: see `Source.keeping_columns`."""
-
 
 class CategoricalCells(NamedTuple):
     """The cells of a column as categories."""
@@ -49,43 +46,6 @@ class Source:
     native: Any
     keys: tuple[Any, ...] = ()
     """The original column names if not all are strings, as pandas allows; otherwise empty."""
-    keeps_columns: bool = False
-    """Whether columns and their categories are kept once they were read, until this object is forgotten."""
-
-    def keeping_columns(self) -> Source:
-        """Return the table for one use that reads columns several times, while they do not change.
-
-        Reading a short column takes longer than all that is computed from it. Large tables are not kept.
-        """
-        return replace(self, keeps_columns=self.n_rows * len(self.names) <= KEPT_CELLS)
-
-    @cached_property
-    def _kept_columns(self) -> dict[str, RawColumn]:
-        return {}
-
-    @cached_property
-    def _kept_categories(self) -> dict[str, CategoricalCells]:
-        """Those of an array of small integers, which are found at once; and of other columns after they were read."""
-        if self.kind != "array" or self.native.dtype.kind not in "iu" or not self.native.size:
-            return {}
-        low, width = int(self.native.min()), int(self.native.max()) - int(self.native.min()) + 1
-        if width * len(self.names) > 4 * self.native.size or not -(2**62) < low < 2**62:
-            return {}
-        distances, columns = self._array_by_column.astype(np.int64) - low, np.arange(len(self.names))
-        occurs = np.bincount((distances + width * columns).ravel(order="K"), minlength=width * len(columns)) > 0
-        occurs = occurs.reshape(-1, width)
-        ranks, present = occurs.cumsum(axis=1) - 1, np.ones(self.n_rows, dtype=bool)
-        found = {}
-        for k, name in enumerate(self.names):
-            column = RawColumn(name, self._array_by_column[:, k], present)
-            labels: list[Label] = [*(np.flatnonzero(occurs[k]) + low).tolist()]
-            found[name] = CategoricalCells(labels, ranks[k][distances[:, k]], False, column)
-        return found
-
-    @cached_property
-    def _kept_series(self) -> dict[str, tuple[nw.Series, Any]]:
-        """Columns with their types, which frame libraries compute each time."""
-        return {}
 
     @cached_property
     def _position(self) -> dict[str, int]:
@@ -103,12 +63,6 @@ class Source:
 
     def column(self, name: str) -> RawColumn:
         """Return a column, whose arrays must not be modified."""
-        kept = self._kept_columns if self.keeps_columns else {}
-        if name not in kept:
-            kept[name] = self._read_column(name)
-        return kept[name]
-
-    def _read_column(self, name: str) -> RawColumn:
         position = self._position[name]
         if self.kind == "array":
             raw = _array_column(name, self._array_by_column[:, position])
@@ -118,23 +72,19 @@ class Source:
             dense[by_column.indices[by_column.indptr[position] : by_column.indptr[position + 1]]] = 1
             raw = RawColumn(name, dense, np.ones(self.n_rows, dtype=bool))
         else:
-            raw = _frame_column(name, *self._series(name))
+            raw = _frame_column(name, self._series(name))
         values, in_days = plain_values(name, raw.values)
         return RawColumn(name, values, raw.present, in_days=in_days, categorical=raw.categorical)
 
-    def _series(self, name: str) -> tuple[nw.Series, Any]:
-        """Return a column of a frame, whose own name for it may be another one, and its type."""
-        kept = self._kept_series if self.keeps_columns else {}
-        if name not in kept:
-            series = self.native[:, self._position[name]]
-            kept[name] = series, series.dtype
-        return kept[name]
+    def _series(self, name: str) -> nw.Series:
+        """Return a column of a frame, whose own name for it may be another one."""
+        return self.native[:, self._position[name]]
 
     def order(self, name: str) -> tuple[Label, ...]:
         """Return the categories of an ordered categorical of pandas or an Enum of polars; none for other columns."""
-        if self.kind in ("array", "sparse") or (found := self._series(name))[1] != nw.Enum:
+        if self.kind in ("array", "sparse") or (series := self._series(name)).dtype != nw.Enum:
             return ()
-        return tuple(plain_labels(name, found[0].cat.get_categories().to_list()))
+        return tuple(plain_labels(name, series.cat.get_categories().to_list()))
 
     def column_type(self, name: str) -> ColumnType:
         """Return the type of a column of dates, times or categories, which its labels do not tell."""
@@ -142,18 +92,14 @@ class Source:
             return ColumnType()
         if self.kind == "array":
             return type_of_array(self.native[:, self._position[name]])
-        return type_of_series(self._series(name)[0])
+        return type_of_series(self._series(name))
 
     def categories(self, name: str) -> CategoricalCells:
-        """Return the sorted distinct labels of a column, and their index per cell; not to be modified."""
-        kept = self._kept_categories if self.keeps_columns else {}
-        if name not in kept:
-            if (text := self._text_categories(name)) is not None:
-                return kept.setdefault(name, CategoricalCells(*text, are_objects=True))
-            column = self.column(name)
-            cells = CategoricalCells(*factorize(column, part=True), column.values.dtype.kind not in "biuf", column)
-            kept[name] = cells
-        return kept[name]
+        """Return the sorted distinct labels of a column, and their index per cell."""
+        if (text := self._text_categories(name)) is not None:
+            return CategoricalCells(*text, are_objects=True)
+        column = self.column(name)
+        return CategoricalCells(*factorize(column, part=True), column.values.dtype.kind not in "biuf", column)
 
     def _text_categories(self, name: str) -> tuple[list[Label], np.ndarray] | None:
         """Return labels and codes of a frame's text column, by its own library: five times as fast as a loop.
@@ -162,8 +108,8 @@ class Source:
         """
         if self.kind in ("array", "sparse"):
             return None
-        series, dtype = self._series(name)
-        if dtype not in (nw.String, nw.Categorical, nw.Enum) or series.null_count():
+        series = self._series(name)
+        if series.dtype not in (nw.String, nw.Categorical, nw.Enum) or series.null_count():
             return None
         try:
             values = series.unique().to_list()
@@ -361,7 +307,8 @@ def _array_column(name: str, values: np.ndarray) -> RawColumn:
     return RawColumn(name, values if present.all() else values[present], present)
 
 
-def _frame_column(name: str, series: nw.Series, dtype: Any) -> RawColumn:
+def _frame_column(name: str, series: nw.Series) -> RawColumn:
+    dtype = series.dtype
     if dtype in (nw.Struct, nw.List, nw.Array):
         raise DataError(f"Column {name!r} has lists or records as cells: make a column of each part, or leave it out.")
     if dtype.is_float():

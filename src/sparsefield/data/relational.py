@@ -117,8 +117,8 @@ class Relational:
         return tuple(name for name in self.sources[table].names if name not in taken)
 
     def select_variables(self, table: str) -> JoinedColumns:
-        """Return the variables of a table, for one use: later the frame may have other cells."""
-        return JoinedColumns((self.sources[table].keeping_columns(),), self.variables(table))
+        """Return the variables of a table."""
+        return JoinedColumns((self.sources[table],), self.variables(table))
 
     def replace(self, **parts: Any) -> Relational:
         """Return a copy with some constructor parameters replaced."""

@@ -366,7 +366,7 @@ class FieldEstimator(FieldParameters, BaseEstimator):
         if reset and source.n_rows < FEWEST_ROWS:
             raise DataError(f"X has 1 row: 1 sample(s), while a minimum of {FEWEST_ROWS} is required to learn from.")
         validate_data(self, source.native if source.kind == "array" else X, reset=reset, skip_check_array=True)
-        return source.keeping_columns() if reset else self._with_learned_names(source)
+        return source if reset else self._with_learned_names(source)
 
     def _with_learned_names(self, source: Source) -> Source:
         """Return an array or a sparse matrix with the names of the columns that the field was learned from."""

@@ -1,6 +1,6 @@
 """The rules that choose features to add. A new rule is a file here and a line in `RULES`."""
 
-from sparsefield.induction.candidates import Proposals, all_pairs, best_proposals, concatenate_proposals
+from sparsefield.induction.dense_scores import Proposals, all_pairs, best_proposals, concatenate_proposals
 from sparsefield.induction.fixed_graph import FixedGraph
 from sparsefield.induction.higher_order import all_expandable, score_expansions
 from sparsefield.induction.rules import CFI, FullL1, Grafting, IdealParent, InductionRule, PaperCFI

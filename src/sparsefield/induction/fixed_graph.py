@@ -11,7 +11,7 @@ import numpy as np
 from sparsefield.data import Layout
 from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.errors import DataError
-from sparsefield.induction.candidates import are_candidates, pairs_at
+from sparsefield.induction.dense_scores import are_candidates, pairs_at
 from sparsefield.induction.rules import FixedCandidatesRule
 
 VariableIndex = tuple[int, int]

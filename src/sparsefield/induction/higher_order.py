@@ -13,7 +13,7 @@ import numpy as np
 from sparsefield.compute import ThresholdQuery
 from sparsefield.data import Layout
 from sparsefield.data.coding import PENALTY_FACTORS
-from sparsefield.induction.candidates import Proposals, contains
+from sparsefield.induction.dense_scores import Proposals, contains
 from sparsefield.kernels.mean_field_sweep import product_factors
 from sparsefield.model import pad_features
 from sparsefield.objectives.block_evaluation import EvaluatedBlock

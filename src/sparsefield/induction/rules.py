@@ -18,10 +18,14 @@ from sparsefield.data import CandidateBlock, Layout
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.data.layout import Side
 from sparsefield.data.memory import refuse_beyond_memory
-from sparsefield.induction.candidates import Proposals, all_pairs, best_proposals, concatenate_proposals, edge_norms
 from sparsefield.induction.dense_scores import (
+    Proposals,
     RankOne,
     Thresholds,
+    all_pairs,
+    best_proposals,
+    concatenate_proposals,
+    edge_norms,
     keep_large_values,
     score_edges,
     score_pairs_dense,

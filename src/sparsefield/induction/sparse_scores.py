@@ -15,7 +15,7 @@ from sparsefield import config
 from sparsefield.compute import Engine
 from sparsefield.data import Layout, SparseBlock
 from sparsefield.data.memory import machine_memory
-from sparsefield.induction.candidates import Proposals, best_proposals, concatenate_proposals, contains
+from sparsefield.induction.dense_scores import Proposals, best_proposals, concatenate_proposals, contains
 from sparsefield.kernels.algorithm1 import place_rows, score_pairs
 from sparsefield.kernels.sparse_conditionals import BELIEF, residuals
 from sparsefield.objectives.sparse_evaluator import Entries, SparseGradientFactors

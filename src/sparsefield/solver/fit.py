@@ -29,11 +29,9 @@ from sparsefield.objectives.objective import PairQuery
 from sparsefield.solver.policy import (
     FEW_CANDIDATES,
     INNER_TOLERANCE,
-    LARGE_GROWTH,
     MAX_IDLE_ROUNDS,
     MAX_IDLE_STEPS,
     MIN_DECREASE,
-    MIN_USEFUL,
     ROUGH_ROUNDS,
 )
 from sparsefield.solver.state import FitResult, State, WarmStart
@@ -185,11 +183,10 @@ def drop_inactive(state: State) -> None:
 
 
 def batch_size(state: State, rule: InductionRule | None = None) -> int:
-    """Return J: that of a rule, or one that grows with the working set, and faster while nearly all are needed."""
+    """Return J: that of a rule, or one that grows with the working set."""
     if rule is not None and rule.batch_size != "auto":
         return int(rule.batch_size)
-    growth = LARGE_GROWTH if state.working_set.share_of_last_batch >= MIN_USEFUL else 1.0
-    return int(growth * max(4 * state.layout.n_target_columns, state.options.min_batch, len(state.working_set)))
+    return max(4 * state.layout.n_target_columns, state.options.min_batch, len(state.working_set))
 
 
 # -- candidates --------------------------------------------------------------------------------------------------------

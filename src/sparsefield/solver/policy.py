@@ -12,10 +12,6 @@ from typing import Literal
 
 from sparsefield import config
 
-MIN_USEFUL, LARGE_GROWTH = 0.9, 3.0
-"""Where at least this share of the features that were added last have a weight, automatic batches are this many times
-as large, since nearly all candidates are needed, and each round costs a scoring: 1.01, at worst 1.17 (factors)."""
-
 FEW_CANDIDATES = 0.02
 """Share of the working set below which candidates are so few that conjunctions join them, and that induction of
 conjunctions ends. Pairs alone: 0.99, at worst 1.2 (20,000 sparse columns)."""

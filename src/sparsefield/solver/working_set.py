@@ -147,8 +147,6 @@ class WorkingSet:
         self._moments = ConjunctionMoments(problem)
         self.changes = 0
         """How often the objective has changed: its features, rows or penalties."""
-        self._last_batch = 0, 0
-        """Number of features that were added last, and how many of them have not been dropped."""
         self.set_features(np.empty((0, options.max_order), dtype=np.int64))
 
     def __len__(self) -> int:
@@ -168,12 +166,6 @@ class WorkingSet:
     def active(self) -> np.ndarray:
         """(features,): which features have a weight other than 0."""
         return self.theta[self.n_biases :] != 0.0
-
-    @property
-    def share_of_last_batch(self) -> float:
-        """Share of the features that were added last that have a weight; 0 before any was added."""
-        added, left = self._last_batch
-        return np.count_nonzero(self.active[len(self) - left :]) / max(added, 1)
 
     @property
     def field(self) -> Field:
@@ -289,8 +281,6 @@ class WorkingSet:
         coordinates, self.theta = (np.concatenate([x, zeros]) for x in (self.point.coordinates, self.theta))
         self.point = Point(coordinates, self.point.value, np.concatenate([self.point.gradient, added]))
         self.memory.grow(len(features))
-        if len(features):
-            self._last_batch = len(features), len(features)
         return len(features)
 
     def drop_inactive(self) -> None:
@@ -304,8 +294,6 @@ class WorkingSet:
     def keep(self, mask: np.ndarray) -> None:
         """Keep only the features of a mask, with their weights."""
         positions = np.concatenate([np.arange(self.n_biases), self.n_biases + np.flatnonzero(mask)])
-        added, left = self._last_batch
-        self._last_batch = added, int(np.count_nonzero(mask[len(mask) - left :]))
         self.set_features(self.features[mask])
         self.point = Point(self.point.coordinates[positions], self.point.value, self.point.gradient[positions])
         self.theta, self.loss_gradient = self.theta[positions], self.loss_gradient[positions]
