@@ -17,7 +17,7 @@ from sparsefield.data.layout import Layout, are_valid_pairs
 from sparsefield.errors import DataError
 from sparsefield.estimators.relational_field import _ends, _pairs
 from sparsefield.induction import CFI, Grafting, all_pairs
-from sparsefield.inference import infer
+from sparsefield.inference import infer, infer_marginals, settle_paths
 from sparsefield.model import Field
 from sparsefield.model.feature_tables import list_features
 from sparsefield.objectives import OBJECTIVES, DenseEvaluator
@@ -144,6 +144,29 @@ def test_the_gradient_of_every_candidate_is_the_slope_of_the_loss(missing) -> No
         assert len(over) > 100
         for key, value in zip(layout.keys(proposals.features[over]).tolist(), proposals.gradient[over], strict=True):
             assert value == pytest.approx(by_key[key], abs=1e-9)
+
+
+def test_missing_cells_are_those_of_mean_field_given_expected_numbers_of_paths() -> None:
+    dataset = compiled(pairs_of(6, missing=0.3), ["within pair", CYCLE, TRIANGLE])
+    layout, schema = dataset.layout, dataset.layout.schemas[1]
+    field = field_over(layout, 7)
+    with Threads(1) as engine:
+        settled = settle_paths(field, dataset, engine)
+        found = infer_marginals(field, settled, MeanField(tolerance=1e-12), engine).values[1]
+    cells = np.concatenate([block.beliefs for block in settled.tables[1].blocks], axis=1)
+    missing, codes = np.argwhere(dataset.tables[1].codes() < 0), schema.coding.state_offsets
+    for v, row in missing:
+        coded, columns = np.array(schema.targets[v].coded), slice(*schema.target_offsets[v : v + 2])
+        cells[columns, row] = found[codes[v] : codes[v + 1], row] @ coded
+    arcs, start = layout.arcs(field.features), int(layout.column_starts[1])
+    for v, row in missing:
+        logits = field.biases[slice(*schema.target_offsets[v : v + 2])].copy()
+        for target, source, feature in zip(*arcs[:3], strict=True):
+            if schema.target_offsets[v] <= target < schema.target_offsets[v + 1]:
+                logits[target - schema.target_offsets[v]] += field.weights[feature] * cells[source - start, row]
+        logs = np.array(schema.targets[v].coded) @ logits
+        wanted = np.exp(logs - np.logaddexp.reduce(logs))
+        assert found[codes[v] : codes[v + 1], row] == pytest.approx(wanted, abs=1e-8)
 
 
 def test_no_cell_is_part_of_a_path_of_its_own_row_nor_its_reverse() -> None:

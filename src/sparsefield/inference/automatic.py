@@ -97,7 +97,7 @@ def infer_rows(
 
     With ``max_cells`` these are the rows that enumeration solves, or elimination with tables of so many entries.
     """
-    compiled = compile_problem(dataset, graphs, [member])
+    compiled = compile_problem(dataset, graphs, [member], theta)
     graph = build_factors(compiled.problem, theta)
     components = _Components(graph)
     components.solve_exactly(max_cells or AutomaticInference.max_cells)
@@ -210,7 +210,7 @@ def complete(field: Field, dataset: Dataset, engine: Engine, *, max_cells: int =
     exact = [np.ones(table.n_rows, dtype=bool) for table in dataset.tables]
 
     def solve(members: list[tuple[int, Block]]) -> None:
-        compiled = compile_problem(dataset, field.graphs, members)
+        compiled = compile_problem(dataset, field.graphs, members, field.theta)
         graph = build_factors(compiled.problem, field.theta)
         best, certain = np.zeros(graph.n_missing, dtype=np.int64), np.ones(graph.n_missing, dtype=bool)
         for batch in batches_by_shape(graph, max_cells):

@@ -187,7 +187,7 @@ def draw_linked(
     `draw_completions`.
     """
     members = list(dataset.blocks())
-    compiled = compile_problem(dataset, field.graphs, members)
+    compiled = compile_problem(dataset, field.graphs, members, field.theta)
     problem, (member, variable, row) = compiled.problem, compiled.missing_cells
     tables = np.array([t for t, _ in members])[member[problem.cell_offsets[:-1]]]
     keys = kernels.row_keys(*counter, tables, problem.entity_row)

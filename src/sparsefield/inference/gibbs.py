@@ -61,7 +61,7 @@ def draw(
 
     def run(k: int) -> None:
         nonlocal done
-        compiled, rng = compile_problem(dataset, field.graphs, groups[k]), np.random.default_rng(seeds[k])
+        compiled, rng = compile_problem(dataset, field.graphs, groups[k], field.theta), np.random.default_rng(seeds[k])
         member, variable, row = compiled.missing_cells
         codes = np.zeros(len(row), dtype=np.int32)
         per_call = max(1, CELLS_PER_CALL // len(codes))

@@ -69,7 +69,7 @@ def fill_blocks(
     """
 
     def fill_group(members: Sequence[tuple[int, Block]]) -> Marginals:
-        compiled = compile_problem(dataset, graphs, members)
+        compiled = compile_problem(dataset, graphs, members, theta)
         result = inference.fill(compiled.problem, theta)
         compiled.write_beliefs()
         return Marginals(compiled.state_probabilities(), result.unconverged, result.methods)

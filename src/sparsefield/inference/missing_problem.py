@@ -64,6 +64,9 @@ class MissingProblem(NamedTuple):
     neighbor_start: np.ndarray
     """(neighbors of all views,): position of the first belief of the neighbor."""
     widest: int
+    expected_logits: np.ndarray
+    """(missing cells, widest), or (missing cells, 0) without expected sums: what these and numbers of paths add to the
+    logits of the columns of a cell. They stay as they are while missing cells change."""
 
     @property
     def entity_of_cell(self) -> np.ndarray:
@@ -89,17 +92,24 @@ class CompiledProblem(NamedTuple):
     """(missing cells,) each: number of the block, target variable, row in the block."""
     missing_columns: tuple[tuple[np.ndarray, np.ndarray, np.ndarray], ...]
     """For each block, column and row of the beliefs of missing cells, and their positions in those of the problem."""
+    tables: tuple[int, ...]
+    """For each block, the number of its table."""
     codings: tuple[Coding, ...]
     """For each block, the coding of its table."""
 
-    def renewed(self, dataset: Dataset, graphs: Sequence[Adjacency], blocks: Sequence[Block]) -> CompiledProblem:
+    def renewed(
+        self, dataset: Dataset, graphs: Sequence[Adjacency], blocks: Sequence[Block], theta: np.ndarray | None = None
+    ) -> CompiledProblem:
         """Return the problem of the same rows with other arcs; ``blocks`` have other beliefs of missing cells.
 
         It shares the arrays of beliefs and probabilities with this problem.
         """
+        members = list(zip(self.tables, blocks, strict=True))
+        expected = _expected_logits(dataset, graphs, members, self.missing_cells, theta)
         for block, (column, row, position) in zip(blocks, self.missing_columns, strict=True):
             self.problem.beliefs[position] = block.beliefs[column, row]
-        return self._replace(problem=self.problem._replace(**_arcs(dataset, graphs)), blocks=tuple(blocks))
+        problem = self.problem._replace(**_arcs(dataset, graphs), expected_logits=expected)
+        return self._replace(problem=problem, blocks=tuple(blocks))
 
     def write_beliefs(self) -> None:
         """Write the beliefs of missing cells into the blocks."""
@@ -135,17 +145,21 @@ def independent_groups(dataset: Dataset, blocks: Sequence[Sequence[Block]]) -> l
 
 
 def compile_problem(
-    dataset: Dataset, graphs: Sequence[Adjacency], members: Sequence[tuple[int, Block]]
+    dataset: Dataset,
+    graphs: Sequence[Adjacency],
+    members: Sequence[tuple[int, Block]],
+    theta: np.ndarray | None = None,
 ) -> CompiledProblem:
-    """Compile the problem of some blocks, given as (table, block): of all blocks when rows are linked, else of any."""
+    """Compile the problem of some blocks, given as (table, block): of all blocks when rows are linked, else of any.
+
+    ``theta`` are the weights, which only numbers of paths and expected sums need.
+    """
     schemas, blocks = dataset.layout.schemas, tuple(block for _, block in members)
-    paths = _used_sums(dataset, graphs)
     rows = [np.arange(block.n_rows) if dataset.has_links else np.unique(block.missing_rows) for block in blocks]
     beliefs, row_starts, start = [np.empty(0, dtype=config.FLOAT)], [], 0
-    for (t, block), wanted in zip(members, rows, strict=True):
-        own = block.n_own_columns + len(paths[t])
-        columns = np.append(np.arange(block.n_own_columns), paths[t])
-        beliefs.append(np.ascontiguousarray(block.beliefs[columns[:, None], wanted].T).ravel())
+    for block, wanted in zip(blocks, rows, strict=True):
+        own = block.n_own_columns
+        beliefs.append(np.ascontiguousarray(block.beliefs[:own, wanted].T).ravel())
         row_starts.append(start + own * np.arange(len(wanted)))
         start += own * len(wanted)
     parts = [(np.empty(0, dtype=np.int64),) * 3]
@@ -186,46 +200,76 @@ def compile_problem(
         **_arcs(dataset, graphs),
         **_neighbors(dataset, members, row_starts),
         widest=max((graph.widest for graph in graphs), default=1),
+        expected_logits=_expected_logits(dataset, graphs, members, (member, variable, row), theta),
     )
     own_column, ends = expand(column, width), np.searchsorted(np.repeat(member, width), np.arange(1, len(blocks)))
     parts = own_column, np.repeat(row, width), np.repeat(cell_start, width) + own_column
     columns = tuple(zip(*(np.split(part, ends) for part in parts), strict=True))
-    return CompiledProblem(
-        problem, blocks, (member, variable, row), columns, tuple(schemas[t].coding for t, _ in members)
-    )
+    tables = tuple(t for t, _ in members)
+    codings = tuple(schemas[t].coding for t in tables)
+    return CompiledProblem(problem, blocks, (member, variable, row), columns, tables, codings)
 
 
-def _used_sums(dataset: Dataset, graphs: Sequence[Adjacency]) -> list[np.ndarray]:
-    """Return the columns of paths and of expected sums that arcs of each table have.
-
-    They follow the own columns of an entity, and stay as they are while missing cells change.
-    """
+def _expected_columns(dataset: Dataset) -> list[np.ndarray]:
+    """Return which columns of each table are numbers of paths or expected sums."""
     layout = dataset.layout
     expected = np.isin(layout.view_of_column, [PATH_VIEW, *dataset.expected_views])
-    parts = zip(np.split(expected, layout.column_starts[1:-1]), graphs, strict=True)
-    return [np.unique(graph.arc_source[part[graph.arc_source]]) for part, graph in parts]
+    return np.split(expected, layout.column_starts[1:-1])
+
+
+def _expected_logits(
+    dataset: Dataset,
+    graphs: Sequence[Adjacency],
+    members: Sequence[tuple[int, Block]],
+    cells: tuple[np.ndarray, np.ndarray, np.ndarray],
+    theta: np.ndarray | None,
+) -> np.ndarray:
+    """Return `MissingProblem.expected_logits` of missing cells, which are given as in `CompiledProblem`."""
+    member, variable, row = cells
+    if not dataset.has_expected_sums:
+        return np.empty((len(row), 0))
+    assert theta is not None
+    out, expected = np.zeros((len(row), max(graph.widest for graph in graphs))), _expected_columns(dataset)
+    for k, (t, block) in enumerate(members):
+        here, offsets = np.flatnonzero(member == k), np.asarray(graphs[t].target_offsets)
+        first, width = offsets[variable[here]], np.diff(offsets)[variable[here]]
+        sums = _sums_of_arcs(graphs[t], theta, np.flatnonzero(expected[t]), block.beliefs)
+        for s in range(out.shape[1]):
+            inside = np.flatnonzero(s < width)
+            out[here[inside], s] = sums[first[inside] + s, row[here[inside]]]
+    return out
+
+
+def _sums_of_arcs(graph: Adjacency, theta: np.ndarray, columns: np.ndarray, beliefs: np.ndarray) -> np.ndarray:
+    """Return the sums of weight x belief over the arcs from some columns (states, rows)."""
+    n, start = len(graph.arc_offsets) - 1, int(columns.min(initial=len(beliefs)))
+    arcs = np.flatnonzero(np.isin(graph.arc_source, columns))
+    state = np.repeat(np.arange(n), np.diff(graph.arc_offsets))[arcs]
+    width = len(beliefs) - start
+    places = state * width + graph.arc_source[arcs] - start
+    return np.bincount(places, theta[graph.arc_feature[arcs]], n * width).reshape(n, width) @ beliefs[start:]
 
 
 def _arcs(dataset: Dataset, graphs: Sequence[Adjacency]) -> dict[str, np.ndarray]:
     """Concatenate the arcs of all tables."""
-    layout, paths = dataset.layout, _used_sums(dataset, graphs)
-    offsets, views, columns, start = [np.zeros(1, dtype=np.int64)], [], [], 0
+    layout, expected = dataset.layout, _expected_columns(dataset)
+    offsets, views, columns, features, start = [np.zeros(1, dtype=np.int64)], [], [], [], 0
     term_offsets, term_start = [np.zeros(1, dtype=np.int64)], 0
     for t, graph in enumerate(graphs):
         view, column = layout.column_views(t)
-        view, column[paths[t]] = view.copy(), layout.schemas[t].n_columns + np.arange(len(paths[t]))
-        view[paths[t]] = -1
-        offsets.append(start + graph.arc_offsets[1:])
-        views.append(view[graph.arc_source])
-        columns.append(column[graph.arc_source])
-        start += len(graph.arc_source)
+        arcs = np.flatnonzero(~expected[t][graph.arc_source])
+        offsets.append(start + np.searchsorted(arcs, graph.arc_offsets[1:]))
+        views.append(view[graph.arc_source[arcs]])
+        columns.append(column[graph.arc_source[arcs]])
+        features.append(graph.arc_feature[arcs])
+        start += len(arcs)
         term_offsets.append(term_start + graph.term_offsets[1:])
         term_start += len(graph.term_feature)
     return {
         "arc_offsets": np.concatenate(offsets),
         "arc_view": np.concatenate(views),
         "arc_column": np.concatenate(columns),
-        "arc_feature": np.concatenate([graph.arc_feature for graph in graphs]),
+        "arc_feature": np.concatenate(features),
         "term_offsets": np.concatenate(term_offsets),
         "term_column": np.concatenate([graph.term_source for graph in graphs]),
         "term_feature": np.concatenate([graph.term_feature for graph in graphs]),

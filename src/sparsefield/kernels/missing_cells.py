@@ -24,6 +24,8 @@ def _cell_logits(problem, theta, entity, cell, z):
     for s in range(problem.cell_width[cell]):
         state = problem.cell_target[cell] + s
         total = theta[state]
+        if problem.expected_logits.shape[1] > 0:
+            total += problem.expected_logits[cell, s]
         current, first, last = -1, 0, 0
         for k in range(problem.arc_offsets[state], problem.arc_offsets[state + 1]):
             weight = theta[problem.arc_feature[k]]
@@ -151,6 +153,9 @@ def ground_features(problem, theta, cells, write, out, column_logits, keys):
             for s in range(problem.cell_width[g]):
                 state = problem.cell_target[g] + s
                 total = theta[state]
+                if problem.expected_logits.shape[1] > 0:
+                    total += problem.expected_logits[g, s]
+                    key = mix(key, np.int64(problem.expected_logits[g, s] * 1e6))
                 more, count, size, key = _ground_arcs(problem, theta, cells, e, g, s, write, out, count, size, key)
                 total += more
                 more, count, size, key = _ground_terms(problem, theta, cells, e, g, s, write, out, count, size, key)

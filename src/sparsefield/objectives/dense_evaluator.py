@@ -148,7 +148,10 @@ class DenseEvaluator(DenseProblem):
     def _task(self, graphs: Sequence[Adjacency], size: int) -> EvaluationTask:
         """Return the task of a gradient with ``size`` parameters."""
         if self._objective.by_regressions:
-            pieces = [divide(graph, self._block_rows, len(self.source.rows)) for graph in graphs]
+            pieces = [
+                divide(graph, self._block_rows, len(self.source.rows), int(width))
+                for graph, width in zip(graphs, self.layout.widths, strict=True)
+            ]
         else:
             pieces = [[range(len(graph.target_offsets) - 1)] for graph in graphs]
         return EvaluationTask(self._objective, self.layout, graphs, pieces, size)

@@ -124,11 +124,11 @@ class ClampedRows(TrainingRows):
 
     def _impute_linked(self, dataset: Dataset, field: FieldWeights) -> float:
         members = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in self._members]
-        if self._compiled is None or dataset.has_expected_sums:  # which change
-            self._compiled = compile_problem(dataset, field.graphs, members)
+        if self._compiled is None:
+            self._compiled = compile_problem(dataset, field.graphs, members, field.theta)
         else:
             blocks = [block for _, block in members]
-            self._compiled = self._compiled.renewed(dataset, field.graphs, blocks)
+            self._compiled = self._compiled.renewed(dataset, field.graphs, blocks, field.theta)
         self._inference.fill(self._compiled.problem, field.theta)
         self._compiled.write_beliefs()
         pairs = zip(self._members, members, strict=True)
