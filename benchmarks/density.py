@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
 from typing import Annotated, Any
@@ -28,6 +28,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 MAX_ENUMERATED = 20
 """Binary columns up to which all rows are enumerated."""
+
+MAX_ERROR = 0.02
+"""Standard error of ln Z of a chosen field beyond which annealing is repeated with more steps."""
 
 CITED = {
     "nltcs": {"ACMN": -6.00, "best": -5.99},
@@ -129,15 +132,16 @@ class LogLinear:
             hidden.append(self.energy(np.hstack([c, np.tile(row, (len(c), 1))])))
         return np.logaddexp.reduce(hidden, axis=0)
 
-    def sweep(self, c: Array, base: Array, beta: float, rng: np.random.Generator) -> None:
-        """Draw every variable once, in place, from independent ones to the power 1 - beta times this field's."""
+    def sweep(self, c: Array, base: LogLinear, beta: float, rng: np.random.Generator) -> None:
+        """Draw every variable once, in place, from a base to the power 1 - beta times this field to the power beta."""
+        biases = (1.0 - beta) * base.biases + beta * self.biases
+        pairs = (1.0 - beta) * base.weights + beta * self.weights
         for variable, columns in zip(self.variables, self.columns, strict=True):
-            logits = self.biases[columns] + c @ self.weights[columns].T
+            logits = biases[columns] + c @ pairs[columns].T
             for k in range(columns.start, columns.stop):
                 others, weights = self.partners[k]
                 if len(weights):
-                    logits[:, k - columns.start] += weights @ (c.T[others[:, 0]] * c.T[others[:, 1]])
-            logits = beta * logits + (1.0 - beta) * base[columns]
+                    logits[:, k - columns.start] += beta * weights @ (c.T[others[:, 0]] * c.T[others[:, 1]])
             if len(variable.coded) == 2 and variable.width == 1:  # half of the time
                 c[:, columns] = rng.random(logits.shape) < expit(logits)
             elif variable.width:
@@ -162,9 +166,9 @@ def bound_log_partition(
 ) -> LogPartition:
     """Return ln Z by enumeration of few rows, otherwise by annealed importance sampling in both directions.
 
-    Forward chains go from independent columns to the field, reverse ones from the field to independent columns. Reverse
-    chains must start from rows of the field; these do from ``rows`` (rows, visible variables) after ``burn_in`` Gibbs
-    sweeps, so that the upper bound is as good as these sweeps mix.
+    Forward chains go from columns that are independent, or so given a latent variable, to the field, and reverse chains
+    back. These must start from rows of the field; they do from ``rows`` (rows, visible variables) after ``burn_in``
+    Gibbs sweeps, so that the upper bound is as good as these sweeps mix.
     """
     visible = model.variables[: model.n_visible]
     counts = [len(variable.coded) for variable in visible]
@@ -174,18 +178,12 @@ def bound_log_partition(
         value = float(np.logaddexp.reduce(model.log_potential(every)))
         return LogPartition(value, value, 0.0)
     rng, known = np.random.default_rng(seed), model.encode(rows)
-    base, log_base, n = np.zeros(len(model.biases)), 0.0, known.shape[1]
-    for variable, columns in zip(model.variables, model.columns, strict=True):
-        if columns.start < n and variable.width:  # frequencies of the rows; latent states are equally probable
-            logs = np.log(np.maximum((known[:, None, columns] == variable.coded).all(axis=2).mean(axis=0), 1e-3))
-            design = np.column_stack([variable.coded, np.ones(len(logs))])
-            base[columns] = np.linalg.lstsq(design, logs)[0][:-1]
-        log_base += float(np.logaddexp.reduce(variable.coded @ base[columns]))
+    base, log_base, classes, shares = _latent_classes(model, known)
 
     def anneal(c: Array, betas: Array) -> Array:
         logs = np.zeros(chains)
         for beta, following in pairwise(betas):
-            logs += (following - beta) * (model.energy(c) - c @ base)
+            logs += (following - beta) * (model.energy(c) - base.energy(c))
             model.sweep(c, base, following, rng)
         return logs
 
@@ -195,13 +193,47 @@ def bound_log_partition(
 
     betas = np.linspace(0.0, 1.0, steps + 1)
     c = np.zeros((chains, len(model.biases)), order="F")
+    c[:, known.shape[1] :] = classes[rng.choice(len(shares), chains, p=shares)]  # on which all others depend
     model.sweep(c, base, 0.0, rng)
     lower, lower_error = mean_of(anneal(c, betas))
-    c[:, :n] = rng.choice(known, chains)
+    c[:, : known.shape[1]] = rng.choice(known, chains)
     for _ in range(burn_in):
         model.sweep(c, base, 1.0, rng)
     upper, upper_error = mean_of(anneal(c, betas[::-1]))
     return LogPartition(log_base + lower, log_base - upper, max(lower_error, upper_error))
+
+
+def _latent_classes(model: LogLinear, known: Array) -> tuple[LogLinear, float, Array, Array]:
+    """Return a field whose columns are independent within a class, as they are in the rows, and its ln Z.
+
+    The classes are the joint states of the latent variables, or a single one. Their columns (classes, latent columns)
+    and shares follow.
+    """
+    n, blocks = known.shape[1], [variable.coded for variable in model.variables[model.n_visible :]]
+    classes = np.array([np.concatenate([np.empty(0), *states]) for states in product(*blocks)])
+    if len(blocks) > 1:
+        raise ValueError("annealing starts from the classes of at most one latent variable.")
+    logits = classes @ (model.biases[n:] + known @ model.weights[:n, n:]).T  # (classes, rows)
+    belief = np.exp(logits - np.logaddexp.reduce(logits, axis=0))
+    mass = belief.sum(axis=1) + 1.0
+    shares, biases = mass / mass.sum(), np.zeros(len(model.biases))
+    constants, slopes = np.log(shares), np.zeros((len(classes), n))
+    for variable, columns in zip(model.variables[: model.n_visible], model.columns, strict=False):
+        states = (known[:, None, columns] == variable.coded).all(axis=2)
+        means = np.maximum(states.mean(axis=0), 1e-3)
+        logs = np.log((belief @ states + means) / mass[:, None])
+        logs -= np.logaddexp.reduce(logs, axis=1)[:, None]
+        design = np.column_stack([variable.coded, np.ones(len(means))])
+        solved = np.linalg.lstsq(design, logs.T)[0].T
+        slopes[:, columns], constants = solved[:, :-1], constants + solved[:, -1]
+    weights = np.zeros_like(model.weights)
+    biases[:n] = slopes[0]
+    if len(classes) > 1:  # the first class has no column
+        biases[n:] = constants[1:] - constants[0]
+        weights[n:, :n] = slopes[1:] - slopes[0]
+        weights[:n, n:] = weights[n:, :n].T
+    base = replace(model, biases=biases, weights=weights, triples=model.triples[:0], triple_weights=np.empty(0))
+    return base, -float(constants[0]), classes, shares
 
 
 def chow_liu_score(train: Array, test: Array) -> float:
@@ -282,6 +314,8 @@ def _choose(
     best = int(climb(range(len(settings)), lambda number: validation_score(int(number), grid[len(grid) // 2]))[0])
     l1, _ = climb(grid, lambda value: validation_score(best, value))
     score, model, partition, field, seconds = fits[best, l1]
+    if partition.error > MAX_ERROR:
+        partition = bound_log_partition(model, train, steps=6000, burn_in=1000, seed=seed)
     lower, middle, upper = _score(model, partition, test)
     return {
         "l1": l1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import polars as pl
@@ -120,6 +121,7 @@ def _draw_with_mice(table: MixedTable) -> TimedByR:
 
 def _draw_with_miceforest(table: MixedTable) -> Array:
     """Draw by chained LightGBM with predictive mean matching (five iterations); ordinal columns are numbers."""
+    import lightgbm  # pyright: ignore[reportMissingImports]
     import miceforest  # pyright: ignore[reportMissingImports]
     import pandas as pd
 
@@ -127,7 +129,10 @@ def _draw_with_miceforest(table: MixedTable) -> Array:
     frame = pd.DataFrame(table.shown, columns=[f"x{k}" for k in range(len(table.kinds))])
     frame = frame.astype({f"x{k}": "category" for k in nominal})
     kernel = miceforest.ImputationKernel(frame, num_datasets=DRAWS, random_state=0)
-    kernel.mice(5, num_threads=1, verbose=False)
+    private = "_Booster__inner_predict"  # lightgbm 4.7 takes its number by name, miceforest 6.0.5 passes it by position
+    by_name = getattr(lightgbm.Booster, private)
+    with patch.object(lightgbm.Booster, private, lambda booster, data_idx: by_name(booster, data_idx=data_idx)):
+        kernel.mice(5, num_threads=1, verbose=False)
     return np.array([kernel.complete_data(k).astype(float).to_numpy() for k in range(DRAWS)])
 
 
