@@ -14,6 +14,7 @@ from sparsefield.data import link_product, relational, row_pairs, template_ends
 from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.data.relational import link_steps
 from sparsefield.errors import DataError
+from sparsefield.estimators import relational_field
 
 TEMPLATES = [
     Template("sum", ("sender", "home")),
@@ -131,6 +132,21 @@ def test_fields_over_hubs_are_those_over_listed_pairs(monkeypatch) -> None:
     assert field.field_.theta == pytest.approx(listed.field_.theta, abs=1e-4)
     np.testing.assert_allclose(field.predict_proba(gaps)["order"]["web"], expected, atol=2e-3)
     assert np.isfinite(field.log_likelihood(data))  # which lists the pairs
+
+
+def test_a_path_is_found_in_a_sample_of_the_rows(monkeypatch) -> None:
+    data, _ = shop(hidden=0.0, customers=1500)
+    sample, share = relational.sample_rows(data, 8000, seed=0)
+    assert 0.3 < share < 0.6
+    assert sample.sources["product"].n_rows == 60
+    buyers = sample.tables["order"]["buyer"]
+    assert buyers.is_in(sample.tables["customer"]["customer"].to_list()).all()
+    assert len(buyers) == data.tables["order"]["buyer"].is_in(sample.tables["customer"]["customer"].to_list()).sum()
+    monkeypatch.setattr(relational_field, "SEARCHED_ROWS", 8000)
+    field = RelationalField(l1=6.0, templates="auto", random_state=0).fit(data)
+    assert field.template_search_[0].startswith("mean buyer of what added")
+    assert "mean buyer of what" in field.features_["template"].to_list()
+    assert field.converged_
 
 
 def test_sums_along_links_that_lead_nowhere_are_refused() -> None:

@@ -14,7 +14,15 @@ from sparsefield.data.frame_building import fill_cells, make_frame
 from sparsefield.data.frames import JoinedColumns, Source, as_array, as_source, check_kind, read_covariates
 from sparsefield.data.layout import NEIGHBOR_COUNT, Arcs, CandidateBlock, Layout
 from sparsefield.data.links import ForeignKey, OffsetLink, Template
-from sparsefield.data.relational import AUTO, Relational, link_product, resolve_templates, row_pairs, template_ends
+from sparsefield.data.relational import (
+    AUTO,
+    Relational,
+    link_product,
+    resolve_templates,
+    row_pairs,
+    sample_rows,
+    template_ends,
+)
 from sparsefield.data.schema import Label, Schema, Variable
 from sparsefield.data.schema_learning import learn_schema, warn_incomplete_covariates
 from sparsefield.data.sparse_matrix import CovariateWeights, SparseMatrix
@@ -25,6 +33,6 @@ __all__ = [
     "ForeignKey", "JoinedColumns", "Label", "Layout", "OffsetLink", "Relational", "Schema", "Source", "SparseBlock",
     "SparseMatrix", "Table", "Template", "Variable", "as_array", "as_source", "check_kind", "check_weights",
     "compile_sparse", "compile_table", "deduplicate_rows", "fill_cells", "hold_out_cells", "learn_schema",
-    "link_product", "make_frame", "read_covariates", "resolve_templates", "row_folds", "row_pairs", "template_ends",
-    "update_neighbor_sums", "warn_incomplete_covariates", "weigh_rows",
+    "link_product", "make_frame", "read_covariates", "resolve_templates", "row_folds", "row_pairs", "sample_rows",
+    "template_ends", "update_neighbor_sums", "warn_incomplete_covariates", "weigh_rows",
 ]  # fmt: skip

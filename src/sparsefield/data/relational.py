@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import combinations, islice
 from typing import Any
 
+import narwhals.stable.v2 as nw
 import numpy as np
 import scipy.sparse as sp
 
@@ -304,6 +305,27 @@ def _shown(offenders: Iterable[Any]) -> str:
     """Return the first offenders as text."""
     first = [str(offender) for offender in islice(offenders, SHOWN_OFFENDERS + 1)]
     return ", ".join(first[:SHOWN_OFFENDERS]) + (", ..." if len(first) > SHOWN_OFFENDERS else "")
+
+
+def sample_rows(data: Relational, most_rows: int, seed: int) -> tuple[Relational, float]:
+    """Return some rows of the largest table without links of its own and what is linked to them, and the share of all.
+
+    Fewer rows are returned as they are, and so are those of tables that link to themselves.
+    """
+    sizes, links = {name: source.n_rows for name, source in data.sources.items()}, data.links.values()
+    ends = {link.to for link in links} - {link.table for link in links}
+    total = sum(sizes.values())
+    if total <= most_rows or not ends or any(link.table == link.to for link in links):
+        return data, 1.0
+    left_out = {name: np.zeros(n, dtype=bool) for name, n in sizes.items()}
+    largest = max(ends, key=lambda name: sizes[name])
+    left_out[largest] = np.random.default_rng(seed).random(sizes[largest]) >= most_rows / total
+    for name in [*data.links] * len(data.tables):  # links lead from one table to the next
+        rows, to = data.linked_rows(name)
+        left_out[data.links[name].table][rows[left_out[data.links[name].to][to]]] = True
+    frames = {name: data.sources[name].native[np.flatnonzero(~part)] for name, part in left_out.items()}
+    sample = data.with_tables({name: nw.to_native(frame, pass_through=True) for name, frame in frames.items()})
+    return sample, sum(int((~part).sum()) for part in left_out.values()) / total
 
 
 def row_pairs(data: Relational, template: Template) -> Rows:

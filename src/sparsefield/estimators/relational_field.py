@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from sparsefield.data import (
     link_product,
     resolve_templates,
     row_pairs,
+    sample_rows,
     template_ends,
     warn_incomplete_covariates,
 )
@@ -57,6 +59,11 @@ from sparsefield.inference.gibbs import AIS
 from sparsefield.model import Field
 from sparsefield.options import COUNT, problems_of, raise_problems
 from sparsefield.parameters import BURN_IN
+
+Columns = Mapping[str, JoinedColumns]
+
+SEARCHED_ROWS = 100_000
+"""Rows of all tables among which templates are sought; of larger ones there is a sample."""
 
 TOLERANCE = 1e-3
 """Tolerance of mean field over linked rows. The paper has 0.1, which can stop long before beliefs have propagated along
@@ -123,10 +130,10 @@ class RelationalField(FieldEstimator):
         for option, mapping in (("states", states or {}), ("kinds", kinds)):
             for name in mapping:
                 data.require_table(name, f"{option}=")
-        columns = {name: data.select_variables(name) for name in names}
+        columns = _columns(data, names)
         schemas = tuple(self._learn_schema(data, name, columns[name], (states or {}).get(name)) for name in names)
 
-        def compile(templates: Sequence[Template]) -> Dataset:
+        def compile(templates: Sequence[Template], data: Relational = data, columns: Columns = columns) -> Dataset:
             templates = resolve_templates(data, templates)
             ends = tuple(_ends(data, names, template) for template in templates)
             lacking = [words for words, wrong in self._path_problems().items() if wrong]
@@ -147,7 +154,16 @@ class RelationalField(FieldEstimator):
                 possible = not any(self._path_problems().values())
                 candidates = candidate_templates(data, base)
                 candidates = [t for t in candidates if possible or not (t.over_paths or t.along_links)]
-                chosen, start, self.template_search_ = induce_templates(self, base, candidates, compile, engine)
+                sample, share = sample_rows(data, SEARCHED_ROWS, as_seed(self.random_state) or 0)
+                chosen, start, self.template_search_ = induce_templates(
+                    self,
+                    base,
+                    candidates,
+                    partial(compile, data=sample, columns=_columns(sample, names)),
+                    engine,
+                    share,
+                )
+                start = start if share == 1.0 else None
             dataset = compile(chosen) if chosen != base else dataset
         yield TrainingData(dataset, next(iter(data.sources.values())).kind, start=start)
 
@@ -250,8 +266,7 @@ class RelationalField(FieldEstimator):
         for template, ends in zip(layout.templates, layout.ends, strict=True):
             if _ends(data, layout.tables, template) != ends:
                 raise DataError(f"The template {template.label!r} connects other tables than it was learned with.")
-        columns = {name: data.select_variables(name) for name in layout.tables}
-        dataset = _compile(columns, layout, _pairs(data, layout.templates, listed))
+        dataset = _compile(_columns(data, layout.tables), layout, _pairs(data, layout.templates, listed))
         with threads_for(self, dataset) as engine:
             return settle_paths(self.field_, dataset, engine)
 
@@ -309,6 +324,10 @@ def _checked(data: Any) -> Relational:
     return data
 
 
+def _columns(data: Relational, names: Sequence[str]) -> Columns:
+    return {name: data.select_variables(name) for name in names}
+
+
 def _ends(data: Relational, names: Sequence[str], template: Template) -> tuple[int, int]:
     """Return the tables at the two ends of a template, -1 for one that is not among ``names``."""
     ends = (template.names[0],) * 2 if template.kind == "within" else template_ends(data.links, template)
@@ -343,7 +362,7 @@ def _neighbor_counts_differ(
     return left, right
 
 
-def _compile(columns: Mapping[str, JoinedColumns], layout: Layout, pairs: Sequence[Any]) -> Dataset:
+def _compile(columns: Columns, layout: Layout, pairs: Sequence[Any]) -> Dataset:
     """Compile all tables, given by their columns, and the pairs of rows that templates connect."""
     tables = []
     for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):

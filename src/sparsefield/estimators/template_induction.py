@@ -70,6 +70,7 @@ def candidate_templates(data: Relational, base: Sequence[Template]) -> list[Temp
             found.append(Template("swapped", (one, other)))
             if data.sources[to].n_rows <= MAX_ENTITIES:
                 found += [Template("triangle", (one, other)), Template("cycle", (one, other))]
+    walks: list[tuple[tuple[str, ...], tuple[str, ...]]]
     walks = [((link.to, link.table), (name,)) for name, link in keys.items() if data.variables(link.to)]
     for tables, names in walks:  # which grows, and visits each table once
         joins = len(names) == 2 and keys[names[0]].table == keys[names[1]].table
@@ -88,11 +89,12 @@ def induce_templates(
     candidates: Iterable[Template],
     compile: Callable[[Sequence[Template]], Dataset],
     engine: Engine,
+    share: float = 1.0,
 ) -> tuple[tuple[Template, ...], WarmStart | None, list[str]]:
     """Return the base templates with those that predict hidden cells better, a start for them, and a report in words.
 
     In each round the gains of all candidates are estimated at the field over the templates so far, and the best one is
-    tried. ``compile`` returns the dataset of some templates.
+    tried. ``compile`` returns the dataset of some templates, perhaps of a ``share`` of the rows.
     """
     chosen, waiting, words = tuple(base), list(candidates), []
     if not waiting:
@@ -103,6 +105,8 @@ def induce_templates(
         path = make_path(estimator, compile(chosen), alone, engine, callbacks=FitCallbacks())
         path.run()
         options = replace(options, l1=SHARE_OF_LARGEST * path.l1_max())
+    else:
+        options = replace(options, l1=share * options.l1)
     ways = SelectionOptions(criterion=HeldOut(folds=1), seed=as_seed(estimator.random_state) or 0)
 
     def attempt(templates: Sequence[Template], last: Trial | None) -> Trial:
@@ -113,15 +117,14 @@ def induce_templates(
         field = path.run().field
         return Trial(train, field, score(path)[0])
 
-    current = attempt(chosen, None)
+    current, gains = attempt(chosen, None), []
     while waiting:
-        gains = []
-        for template in waiting:
+        for template in waiting if not gains else ():
             train = make_folds(compile((*chosen, template)), engine, ways).folds[0]()[0]
             gains.append(estimated_gain(train, current.field, template, options.l1, engine))
         best = int(np.argmax(gains))
-        template = waiting.pop(best)
-        if gains[best] <= 0.0:
+        template, gain = waiting.pop(best), gains.pop(best)
+        if gain <= 0.0:
             words.append(f"no feature over {', '.join(t.label for t in (template, *waiting))} promises to help")
             break
         tried = attempt((*chosen, template), current)
@@ -133,6 +136,7 @@ def induce_templates(
         words.append(f"{template.label} {verdict}: hidden cells {better:+.4f} +- {error:.4f} log-probability per cell")
         if verdict == "added":
             chosen, current = tuple(sorted((*chosen, template), key=lambda t: t.over_paths)), tried
+            gains = []
     return chosen, WarmStart.from_field(current.field), words
 
 
