@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sparsefield.compute import BlockCollection, Engine, identity
-from sparsefield.compute.block_collection import plus
+from sparsefield.compute.threads import plus
 from sparsefield.compute.torch_engine import import_torch, memory_errors, memory_of
 from sparsefield.data import Arcs, Dataset, Layout, Schema
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
