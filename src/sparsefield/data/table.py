@@ -19,7 +19,7 @@ from sparsefield.data.labels import Label, RawColumn, as_numbers, unify_labels
 from sparsefield.data.memory import machine_memory, refuse_beyond_memory
 from sparsefield.data.schema import LARGEST_SCORE, Schema, Variable
 from sparsefield.data.sparse_matrix import SparseMatrix, digest_arrays
-from sparsefield.errors import ClippedValueWarning, DataError, UnknownStateWarning
+from sparsefield.errors import ClippedValueWarning, DataError, UnknownStateWarning, count
 
 
 class Block(NamedTuple):
@@ -279,12 +279,12 @@ def _read_numbers(source: Columns, variable: Variable) -> RawColumn:
     return column
 
 
-def warn_unknown_values(column: str, count: int, example: Label, owner: str = "") -> None:
+def warn_unknown_values(column: str, number: int, example: Label, owner: str = "") -> None:
     """Warn about unknown values of a column; ``owner`` is its table, if there are several."""
     of_table = f" of table {owner!r}" if owner else ""
     warnings.warn(
-        f"Column {column!r}{of_table} has {count} cell(s) with values that do not occur in training "
-        f"(such as {example!r}); they are treated as missing.",
+        f"Column {column!r}{of_table} has {count(number, 'cell')} with values that do not occur in training (such as "
+        f"{example!r}); they are treated as missing, unless states= of fit names them.",
         UnknownStateWarning,
         stacklevel=2,
     )

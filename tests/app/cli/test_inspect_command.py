@@ -105,7 +105,7 @@ def test_a_plain_fit_reads_unanimous_codes_as_missing_and_says_so(run, tmp_path:
     rows = [",".join(row) for row in answers]
     (tmp_path / "t.csv").write_text("\n".join(["F1,F2", *rows]) + "\n")
     done = run("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--l1", 50, "--no-check")
-    assert "Note: Read as missing values: 'k.A.' (F1, F2), '-9' (F1, F2); " in done.err
+    assert "Note: Read as missing values in all columns: 'k.A.' (as in F1, F2), '-9' (as in F1, F2); " in done.err
     field = load(tmp_path / "m")
     assert [variable.states for variable in field.field_.schema.variables] == [(1, 2, 3, 4, 5)] * 2
     run("predict", tmp_path / "m", tmp_path / "t.csv", "-o", tmp_path / "o.csv").ok()

@@ -99,6 +99,6 @@ def test_words_for_missing_values_count_in_categories(tmp_path: Path, dtype) -> 
 
 
 def test_marks_between_thousands_are_known_where_the_column_is() -> None:
-    cells = pl.Series(["507", "2.433", "1.250,5"])
+    cells = pl.Series(["507", "2.433", "1.250,5", "4.", "4 km"])
     assert numbers_of(cells[:2], ",").to_list() == [507.0, None]
-    assert numbers_of(cells, ",", known=True).to_list() == [507.0, 2433.0, 1250.5]
+    assert numbers_of(cells, ",", known=True).to_list() == [507.0, 2433.0, 1250.5, 4.0, None]

@@ -112,7 +112,12 @@ def test_codes_are_suspected(values, codes) -> None:
 
 @pytest.mark.parametrize(
     ("values", "outside"),
-    [([*[1, 2, 3, 4, 5] * 20, 55], "55 (row 101)"), ([0, *[1, 2, 3, 4, 5] * 20], "0 (row 1)"), ([1, 2, 3, 4] * 20, "")],
+    [
+        ([*[1, 2, 3, 4, 5] * 20, 55], "55 (row 101)"),
+        ([*[1.0, 2.0, 3.0, 4.0, None] * 20, 55.0], "55 (row 101)"),
+        ([0, *[1, 2, 3, 4, 5] * 20], "0 (row 1)"),
+        ([1, 2, 3, 4] * 20, ""),
+    ],
 )
 def test_cells_outside_a_scale_are_told_with_their_row(values, outside) -> None:
     book = sparsefield.inspect(pl.DataFrame({"q": values}))

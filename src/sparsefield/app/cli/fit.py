@@ -145,7 +145,7 @@ def _check_on_held_out_cells(field: AnyField, dataset: InputData, seed: int) -> 
     from sparsefield.analysis.hold_out import TooFewCellsError, hold_out
 
     with StatusLine(f"Checking with {CHECKED_SHARE:.0%} of the cells held out") as watch, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit to all cells has already dataset the warnings
+        warnings.simplefilter("ignore")  # the fit to all cells has already given the warnings
         # l1 and templates are those of the fit to all cells: selecting them again would take longer than the fit.
         again: Any = clone(field)
         again.set_params(l1=field.l1_, solver__checkpoint=None, solver__callbacks=opt.report_to(watch))

@@ -247,8 +247,8 @@ def _without_codes(source: SourceTable, data: Path, reading: FileFormat, kinds: 
             break
         source = read_source(data, replace(reading, missing=tuple(codes)))
     if codes:
-        shown = list_first([f"{code!r} ({list_first(names, MAX_NAMES)})" for code, names in codes.items()], MAX_NAMES)
-        note(f"Read as missing values: {shown}; give --missing to read only its own words so.")
+        shown = list_first([f"{code!r} (as in {list_first(own, MAX_NAMES)})" for code, own in codes.items()], MAX_NAMES)
+        note(f"Read as missing values in all columns: {shown}; give --missing to read only its own words so.")
     return source
 
 
@@ -370,8 +370,8 @@ def _with_numbers(source: SourceTable, names: Sequence[str]) -> pl.DataFrame:
         others = column.filter(numbers.is_null() & column.is_not_null())
         if len(others):
             raise DataError(
-                f"Column {name!r} has {count(len(others), 'cell')} that are not numbers, such as {others[0]!r}: "
-                f"correct them, give words for missing values with --missing, or drop --numeric {name}."
+                f"Column {name!r} has {count(len(others), 'cell')} without a number, such as {others[0]!r}: correct "
+                f"the cells, give words for missing values with --missing, or drop --numeric {name}."
             )
         converted.append(numbers)
     return table.with_columns(converted)

@@ -336,7 +336,8 @@ class _Column:
 
     def _row(self, value: str) -> int:
         """Return the first row with a value, counted from 1."""
-        return int((self.values.cast(pl.String).cast(pl.String) == value).fill_null(False).arg_max() or 0) + 1
+        texts = self.values.cast(pl.String).str.strip_suffix("" if self.is_text else ".0")
+        return int((texts == value).fill_null(False).arg_max() or 0) + 1
 
     def _outside_scale(self, codes: Mapping[str, int]) -> tuple[str, ...]:
         """Return whole numbers in a cell or two beyond a scale without gaps, such as 55 or 0 beside 1 to 5."""

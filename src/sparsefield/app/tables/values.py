@@ -120,13 +120,14 @@ def numbers_of(cells: pl.Series, decimal: str = ".", *, known: bool = False) -> 
     """Return the numbers of a column of text without spaces around cells, null where a cell is none.
 
     Marks between thousands are dropped only where a cell has a decimal mark or a second such mark, as in 1.234,56, or
-    if it is ``known`` that the column has numbers.
+    if it is ``known`` that the column has numbers; then the mark of "4." is dropped, too.
 
     Examples
     --------
     >>> numbers_of(pl.Series(["3,5", "1.234,5", "x"]), ",").to_list()
     [3.5, 1234.5, None]
     """
+    cells = cells.str.replace(r"^([+-]?\d+)[.,]$", "${1}") if known else cells
     other = "," if decimal == "." else "."
     mark, point = re.escape(other), re.escape(decimal)
     clear = cells.str.contains(rf"^[+-]?\d{{1,3}}({mark}\d{{3}})+{point}\d+$|^[+-]?\d{{1,3}}({mark}\d{{3}}){{2,}}$")
