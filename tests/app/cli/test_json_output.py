@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from numba import njit
 
 from sparsefield import findings, load
 from sparsefield.app.cli import analyze, app
@@ -99,6 +100,22 @@ def test_the_time_left_is_that_of_the_count_that_runs(monkeypatch: pytest.Monkey
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "Drawing: 25% done, about 30 s left, 10.0 s"
     assert lines[-1] == "Drawing: 50% done, about 28 s left, 40.0 s"
+
+
+def test_compiling_is_told_once_and_only_where_something_is_compiled(capsys) -> None:
+    def double(x):
+        return 2 * x
+
+    for function, argument in ((double, 1), (njit(double), 1), (njit(double), 1)):
+        with StatusLine("Fitting"):
+            function(argument)
+        last = function
+    with StatusLine("Fitting"):
+        last(1)  # of the type that was compiled
+        last(1.0), last(True)
+    lines = capsys.readouterr().err.splitlines()
+    told = "Fitting: compiling, once on this machine"
+    assert lines == ["Fitting ...", *["Fitting ...", told] * 3]
 
 
 @pytest.fixture(scope="module")

@@ -160,6 +160,9 @@ def format_cell(value: Any) -> str:
     return f"{value:,.0f}" if size >= 1000 else f"{value:.1e}" if 0 < size < 0.0005 else f"{value:.3f}"
 
 
+COMPILING = "compiling, once on this machine"
+"""State of work that needs kernels that were never compiled before."""
+
 # -- messages --------------------------------------------------------------------------------------------------------
 
 
@@ -177,6 +180,26 @@ def inform(line: str) -> None:
 def note(line: str) -> None:
     """Print a note on stderr."""
     inform(f"Note: {line}")
+
+
+@contextmanager
+def _tell_of_compiling(tell: Callable[[], None]) -> Iterator[None]:
+    """Call a function when the first kernel is compiled, not when one is loaded that was compiled before."""
+    from numba.core import event
+
+    class First(event.Listener):
+        told = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.told:
+                self.told = True
+                tell()
+
+        def on_end(self, event: Any) -> None:
+            pass
+
+    with event.install_listener("numba:compile", First()):
+        yield
 
 
 class StatusLine:
@@ -211,10 +234,17 @@ class StatusLine:
             from sparsefield.compute.threads import report_progress
 
             self._open.enter_context(report_progress(self.show_progress))
+        self._open.enter_context(_tell_of_compiling(self._say_compiling))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
+
+    def _say_compiling(self) -> None:
+        if self._bar is None:
+            inform(f"{self._title}: {COMPILING}")
+        else:
+            self.update(COMPILING)
 
     def on_iteration(self, record: IterationRecord) -> None:
         """Show how far a fit is; while values of l1 are tried, the last of them and an estimate of the time left."""
