@@ -35,6 +35,7 @@ from benchmarks import (
     scale,
     selection,
     sequences,
+    shop,
     small,
     startup,
 )
@@ -45,7 +46,7 @@ for module in (
     peers, scale, paper, small, startup, fill, imputation, missing, mixed, heldout, latent,
     inference, selection, ablations, network, sequences, denoising, likelihood, objectives, multilabel, cluster,
     dependent, cores, profile, centrality, coverage, comparison, pages,
-    files, policy, density, gpu,
+    files, policy, density, gpu, shop,
 ):  # fmt: skip
     app.command(module.__name__.removeprefix("benchmarks."))(module.command)
 app.command("hyphenation")(sequences.hyphenation_command)
