@@ -145,25 +145,6 @@ def test_text_that_is_written_otherwise_is_no_key() -> None:
         data.linked_rows("a")
 
 
-def hinted(city_keys: list[Any]) -> Relational:
-    return Relational(
-        {
-            "person": pl.DataFrame({"id": ["ann"], "x": [0]}),
-            "city": pl.DataFrame({"id": city_keys, "x": [0] * len(city_keys)}),
-            "visit": pl.DataFrame({"to": ["rome", "oslo"], "y": [0, 1]}),
-        },
-        keys={"person": "id", "city": "id"},
-        links={"to": ("visit", "to", "person")},
-    )
-
-
-def test_keys_of_another_table_are_recognized() -> None:
-    with pytest.raises(DataError, match="They are all keys of table 'city': did you mean that table"):
-        hinted(["rome", "oslo", "bern"]).linked_rows("to")
-    with pytest.raises(DataError, match=r"or empty the cells\.$"):
-        hinted(["rome", "bern"]).linked_rows("to")
-
-
 @pytest.mark.parametrize(
     ("keys", "words"),
     [

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from plain import learn_plain_schema
 
 from sparsefield import MarkovField, config
+from sparsefield import config as memory_module
 from sparsefield.data import Table, as_source, compile_sparse, compile_table
-from sparsefield.data import memory as memory_module
 from sparsefield.errors import DataError, UnknownStateWarning
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from small_fields import small_field
 
 from sparsefield import ExactInference, MarkovField
-from sparsefield.data import memory
+from sparsefield import config as memory
 from sparsefield.errors import DataError
 from sparsefield.inference.elimination import Shape, plan_elimination
 

@@ -149,8 +149,8 @@ def name_communities(network: Network, communities: Mapping[str, Any] | Literal[
         return [name_community(communities[name]) for name in labels]
     if communities != "auto":
         raise DataError(f"communities must be {{column: community}}, 'auto' or None; got {communities!r}.")
-    found = communities_of_nodes(network)
-    return [str(found[node] + 1) if node in found else None for node in range(len(labels))]
+    community = communities_of_nodes(network)
+    return [str(community[node] + 1) if node in community else None for node in range(len(labels))]
 
 
 def communities_of_nodes(network: Network) -> dict[int, int]:
@@ -249,8 +249,8 @@ def find_communities(n_nodes: int, ends: np.ndarray, weights: np.ndarray) -> np.
     graph = graph + graph.T
     label = np.arange(n_nodes)
     while True:
-        found, number = np.unique(_move(graph), return_inverse=True)
-        if len(found) == graph.shape[0]:
+        distinct, number = np.unique(_move(graph), return_inverse=True)
+        if len(distinct) == graph.shape[0]:
             _, first, number, count = np.unique(label, return_index=True, return_inverse=True, return_counts=True)
             return np.argsort(np.lexsort((first, -count)))[number]
         label = number[label]

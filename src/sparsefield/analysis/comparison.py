@@ -165,7 +165,11 @@ class GroupComparison:
             )
         kinds = {name: [row for row in rows_of(self.tests) if row["test"] == name] for name in TESTS}
         differing, tests, left = [], [], families
-        for kind in sorted([*kinds.values(), rows_of(self.edges)], key=_smallest_p):  # Holm (1979)
+        families_by_p = sorted(  # Holm (1979)
+            [*kinds.values(), rows_of(self.edges)],
+            key=lambda rows: min((row["p_adjusted"] for row in rows), default=np.inf),
+        )
+        for kind in families_by_p:
             significant = [row for row in kind if left * row["p_adjusted"] <= LEVEL]
             if not significant:
                 break
@@ -178,8 +182,8 @@ class GroupComparison:
             return f"No difference was found (p > {LEVEL:g}, adjusted for the number of tests, {drawn})."
         several = len(self.groups) > 2
         if not differing:
-            found = [f"{row['test']}" + f" of {name_groups(row)}" * several for row in tests]
-            return f"The networks differ in {', '.join(found)} (p <= {LEVEL:g}, {drawn}), but in no single edge."
+            differences = [f"{row['test']}" + f" of {name_groups(row)}" * several for row in tests]
+            return f"The networks differ in {', '.join(differences)} (p <= {LEVEL:g}, {drawn}), but in no single edge."
         names = [
             f"{row['variable_a']} - {row['variable_b']} "
             f"({f'{name_groups(row)}: ' * several}{row['weight_a']:.2f} and {row['weight_b']:.2f})"
@@ -318,7 +322,7 @@ def read_compared_groups(X: Any, group: Any) -> tuple[Any, tuple[Label, ...], np
     X, values = split_groups(X, group)
     source = as_source(X)
     cells = group_cells(values, source.n_rows, name)
-    if cells.column is not None and cells.column.in_days:
+    if cells.column.in_days:
         raise DataError(f"{name} has dates or times: write them as text, or take a column of few values.")
     labels, numbers = tuple(unify_labels([*cells.labels], cells.are_objects)), cells.codes
     if len(labels) > MOST_GROUPS:
@@ -342,10 +346,6 @@ def read_compared_groups(X: Any, group: Any) -> tuple[Any, tuple[Label, ...], np
     if problems:
         raise DataError(" ".join(problems))
     return X, labels, numbers
-
-
-def _smallest_p(rows: Sequence[Mapping[str, Any]]) -> float:
-    return min((row["p_adjusted"] for row in rows), default=np.inf)
 
 
 def rows_of(frame: Any) -> list[dict[str, Any]]:

@@ -151,8 +151,6 @@ def evaluate(
     have probability 0, and one such cell would dominate the log-likelihood of its fold. For the same reason the
     baseline adds one count to each state. A fold never empties a column: one cell stays visible and is not scored.
 
-    One iteration on the first fold runs before anything is timed, so that compilation is not timed.
-
     Examples
     --------
     >>> import numpy as np
@@ -169,9 +167,6 @@ def evaluate(
     done: list[Fold] = []
     columns: list[ColumnEvaluation] = []
     for held_out in split_cells(cells, folds, seed):
-        if not done:  # compile the kernels of a fit and of a prediction with missing cells
-            incomplete = cells.with_missing(held_out)
-            _first_iteration(estimator, incomplete, cells.roles).infer(incomplete)
         fold, of_fold = _run_fold(cells, estimator, held_out, on_fit)
         done.append(fold)
         columns += of_fold

@@ -52,8 +52,8 @@ class Subgraph:
     def ends(self) -> Array:
         """(edges, 2): the ends of each edge as positions in ``nodes``."""
         position = {node: k for k, node in enumerate(self.nodes)}
-        found = [[position[a], position[b]] for a, b in self.network.ends[self.edges].tolist()]
-        return np.array(found, dtype=np.int64).reshape(-1, 2)
+        positions = [[position[a], position[b]] for a, b in self.network.ends[self.edges].tolist()]
+        return np.array(positions, dtype=np.int64).reshape(-1, 2)
 
     @property
     def strengths(self) -> Array:
@@ -117,11 +117,11 @@ class Network:
     def labels(self) -> list[str]:
         """Names of the nodes, with the name of the table where there are several."""
         layout = self.field.layout
-        found = []
+        labels = []
         for table, schema in zip(layout.tables, layout.schemas, strict=True):
             names = sorted(schema.index_of_name, key=schema.index_of_name.__getitem__)
-            found += [f"{table}.{name}" for name in names] if table else names
-        return found + [f"{table}.{NEIGHBOR_COUNT}" for table in layout.tables if self.linked]
+            labels += [f"{table}.{name}" for name in names] if table else names
+        return labels + [f"{table}.{NEIGHBOR_COUNT}" for table in layout.tables if self.linked]
 
     def table_of(self, node: int) -> str:
         """Return the table of a node; empty where there is only one table."""
@@ -190,8 +190,8 @@ class Network:
         The backbone keeps columns connected, which the strongest edges of a wide table do not. Where there is room,
         columns without edges follow.
         """
-        found, tree = self.backbone(limit)
-        nodes = dict.fromkeys(found)
+        connected, tree = self.backbone(limit)
+        nodes = dict.fromkeys(connected)
         isolated = (k for k in range(self.n_variables) if k not in nodes)
         nodes.update(dict.fromkeys(islice(isolated, limit - len(nodes))))
         left_out = self.n_variables - sum(k < self.n_variables for k in nodes)

@@ -200,11 +200,11 @@ def undetermined_biases(columns: np.ndarray, layout: Layout) -> np.ndarray:
     """
     schema = layout.schemas[0]
     columns = columns[: layout.n_target_columns]
-    found = columns.min(axis=1, initial=np.inf) >= columns.max(axis=1, initial=-np.inf)
+    undetermined = columns.min(axis=1, initial=np.inf) >= columns.max(axis=1, initial=-np.inf)
     for v, (first, last) in enumerate(zip(schema.target_offsets[:-1], schema.target_offsets[1:], strict=True)):
         if schema.targets[v].has_reference and last - first > 1:
-            found[first:last] |= bool((columns[first:last].sum(axis=0) > 0.0).all())
-    return found
+            undetermined[first:last] |= bool((columns[first:last].sum(axis=0) > 0.0).all())
+    return undetermined
 
 
 def compare_networks(network: Network, weights: np.ndarray) -> np.ndarray:

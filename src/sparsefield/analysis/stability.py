@@ -146,32 +146,32 @@ def stability(
     return _store_stability(field, selections, seed=seed, l1=l1, halved=halved_by(dataset))
 
 
-def _store_stability(estimator: FieldEstimator, found: Selections, **how: Any) -> Frame:
+def _store_stability(estimator: FieldEstimator, selections: Selections, **how: Any) -> Frame:
     """Store the frequencies of the field's features in the field, and return those of all features as a frame."""
-    field, width = estimator.field_, found.features.shape[1]
+    field, width = estimator.field_, selections.features.shape[1]
     own = field.layout.keys(pad_features(field.features, width))
-    frequencies, all_frequencies = found.frequencies_of(own), found.times / found.resamples
-    others = np.flatnonzero(~np.isin(found.keys, own))
+    frequencies, all_frequencies = selections.frequencies_of(own), selections.times / selections.resamples
+    others = np.flatnonzero(~np.isin(selections.keys, own))
     often = others[all_frequencies[others] >= LEFT_OUT_SHARE]
-    often = often[np.lexsort((-np.abs(found.weights[often]), -found.times[often]))][:MOST_LEFT_OUT]
+    often = often[np.lexsort((-np.abs(selections.weights[often]), -selections.times[often]))][:MOST_LEFT_OUT]
     left_out = tuple(
         LeftOutFeature(
-            columns=tuple(column for column in found.features[k].tolist() if column >= 0),
-            weight=float(found.weights[k]),
+            columns=tuple(column for column in selections.features[k].tolist() if column >= 0),
+            weight=float(selections.weights[k]),
             frequency=float(all_frequencies[k]),
         )
         for k in often
     )
     stability = StabilityRecord(
         frequencies=tuple(frequencies.tolist()),
-        resamples=found.resamples,
-        mean_pairs=found.mean_pairs,
+        resamples=selections.resamples,
+        mean_pairs=selections.mean_pairs,
         left_out=left_out,
         given_graph=isinstance(estimator.induction, FixedGraph),
         **how,
     )
     estimator.field_ = replace(field, record=msgspec.structs.replace(field.record, stability=stability))
-    features = np.concatenate([pad_features(field.features, width), found.features[others]])
+    features = np.concatenate([pad_features(field.features, width), selections.features[others]])
     weights = np.concatenate([field.weights, field.conjunction_weights, np.zeros(len(others))])
     shares = np.concatenate([frequencies, all_frequencies[others]])
     pairs_first = np.argsort((features >= 0).sum(axis=1) > 2, kind="stable")  # as in a field

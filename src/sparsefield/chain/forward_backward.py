@@ -221,8 +221,8 @@ def _sum_chain(scores, transitions, known, begin, sign, work, posteriors, pairs,
         _add_pairs(psi, n, m, width, alpha, beta, scales, norms, sign, pairs, buffer)
         return total + log_sum
     rows = scores[: n * width].reshape(n, width)
-    found = posteriors[begin * width : (begin + n) * width].reshape(n, width)
-    return sum_in_log_domain(rows[:, :m], transitions, known, sign, found[:, :m], log_pairs)
+    out = posteriors[begin * width : (begin + n) * width].reshape(n, width)
+    return sum_in_log_domain(rows[:, :m], transitions, known, sign, out[:, :m], log_pairs)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

@@ -16,8 +16,8 @@ import sparsefield
 from sparsefield.chain.forward_backward import best_paths, chain_errors, chain_marginals
 from sparsefield.chain.model import ChainFeatures, ChainWeights, features_of_keys
 from sparsefield.compute import Engine, tree_sum
+from sparsefield.config import refuse_beyond_memory
 from sparsefield.data.layout import Arcs, Layout
-from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.sparse_matrix import SparseMatrix, cumulate
 from sparsefield.errors import DataError
 from sparsefield.induction import InductionRule, Proposals
@@ -81,16 +81,6 @@ class ChainGraph:
     @cached_property
     def features(self) -> ChainFeatures:
         return features_of_keys(self.keys, self.table.n_columns, self._n_labels)
-
-    @cached_property
-    def of_used(self) -> ChainGraph:
-        """The same with the attributes that have a feature alone, in the order of keys."""
-        n, m = self.table.n_columns, self._n_labels
-        states, others = np.split(self.keys, [np.searchsorted(self.keys, n * m)])
-        used = np.unique(states // m)
-        table = self.table if len(used) == n else self.table.select_columns(used)
-        keys = np.concatenate([np.searchsorted(used, states // m) * m + states % m, others - (n - len(used)) * m])
-        return ChainGraph(table, keys, m)
 
 
 @dataclass(frozen=True)
@@ -177,17 +167,14 @@ class ChainProblem(Problem):
         return ChainGraph(self.table, arcs.keys, self.n_labels)
 
     def evaluate(self, graph: ChainGraph, theta: np.ndarray, /) -> tuple[float, np.ndarray]:
-        used, m = graph.of_used, self.n_labels
-        parameters = ChainWeights(used.features, theta[graph.order]).parameters
+        parameters, m = ChainWeights(graph.features, theta[graph.order]).parameters, self.n_labels
 
         def evaluate_block(block: tuple[int, int]) -> tuple[float, np.ndarray]:
-            pairs, arrays, errors = np.empty((m, m)), used.table.arrays, self.errors.ravel()
+            pairs, arrays, errors = np.empty((m, m)), self.table.arrays, self.errors.ravel()
             return chain_errors(arrays, parameters, self.codes, self.sequence_weights, *block, errors, pairs), pairs
 
         loss, self.pair_errors = tree_sum(self.engine.map(evaluate_block, self.table.sequence_blocks))
-        gradient = np.empty(len(theta))
-        gradient[graph.order] = self.gradient(used, len(theta))
-        return float(loss), gradient
+        return float(loss), self.gradient(graph, len(theta))
 
     def gradient(self, graph: ChainGraph, size: int, /) -> np.ndarray:
         """Return the sums over tokens of error x feature."""

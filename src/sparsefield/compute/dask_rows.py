@@ -164,10 +164,10 @@ def learn_from_partitions(
     return DaskDataset(Layout.single(schema), (), shards=encoded, counts=counts, facts=known)
 
 
-def _warn_unknown_values(found: Sequence[Mapping[str, tuple[int, Label]]]) -> None:
+def _warn_unknown_values(unknown: Sequence[Mapping[str, tuple[int, Label]]]) -> None:
     """Warn once per column about unknown values of all partitions."""
-    for name in dict.fromkeys(name for part in found for name in part):
-        cells = [part[name] for part in found if name in part]
+    for name in dict.fromkeys(name for part in unknown for name in part):
+        cells = [part[name] for part in unknown if name in part]
         example = min((label for _, label in cells), key=label_sort_key)
         warn_unknown_values(name, sum(count for count, _ in cells), example)
 

@@ -192,22 +192,22 @@ def find_large_entries(query: ThresholdQuery, item: Any, sums: np.ndarray | None
     return TopEntries(item, (rows, columns), sums.reshape(len(sums), -1)[:, large]), excess.ravel()[large]
 
 
-def select_top_entries(query: ThresholdQuery, found: Sequence[tuple[TopEntries, np.ndarray]]) -> list[TopEntries]:
+def select_top_entries(query: ThresholdQuery, candidates: Sequence[tuple[TopEntries, np.ndarray]]) -> list[TopEntries]:
     """Return the eligible entries; of very many, only those that are large enough to be among the largest.
 
     Whether an entry is eligible takes longer than to compare its size, so a few of the largest are checked first, and
     four times as many as long as too few of them are eligible.
     """
-    every = np.concatenate([np.empty(0), *(excess for _, excess in found)])
+    every = np.concatenate([np.empty(0), *(excess for _, excess in candidates)])
     limit = query.limit or 0
     checked = limit + max(limit, FIRST_CHECKED) if query.limit is not None else len(every)
     while checked < len(every):
         least = np.partition(every, len(every) - checked)[len(every) - checked]
-        kept = [_eligible_entries(query, entries, excess >= least) for entries, excess in found]
+        kept = [_eligible_entries(query, entries, excess >= least) for entries, excess in candidates]
         if sum(entries.sums.shape[1] for entries in kept) >= limit:
             return kept
         checked *= 4
-    return [_eligible_entries(query, entries, excess > 0.0) for entries, excess in found]
+    return [_eligible_entries(query, entries, excess > 0.0) for entries, excess in candidates]
 
 
 def _eligible_entries(query: ThresholdQuery, entries: TopEntries, large: np.ndarray) -> TopEntries:
@@ -337,12 +337,12 @@ class LocalBlocks(BlockCollection):
         def work(task: _Piece) -> tuple[_Piece, Any]:
             return task, function.work(task.block, task.memory, task.piece, *shared) if task.count else None
 
-        found: list[Any] = []
+        results: list[Any] = []
         for task, value in self._engine.stream(work, tasks()):
-            found += [value] if task.count else []
-            if len(found) == task.count:
-                yield function.finish(task.block, task.memory, found, *shared)
-                found = []
+            results += [value] if task.count else []
+            if len(results) == task.count:
+                yield function.finish(task.block, task.memory, results, *shared)
+                results = []
 
     def sum(self, function: Callable[..., Any], *shared: Any) -> Any:
         return tree_sum(self._engine.stream(lambda block: function(block, *shared), self._blocks))

@@ -112,7 +112,7 @@ class ColumnSummary:
         first_rows[codes[::-1]] = rows[::-1]
         totals = np.bincount(codes, None if weight is None else weight[rows], len(labels)).astype(config.FLOAT)
         traits = ColumnTraits(not len(rows) and not order, order=order)
-        if column is not None and len(rows) and column.holds_numbers:
+        if len(rows) and column.holds_numbers:
             fractions = column.in_days or any(isinstance(label, float) and not label.is_integer() for label in labels)
             traits = ColumnTraits(True, fractions, len(labels))
         summary = cls(

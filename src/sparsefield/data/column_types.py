@@ -37,10 +37,10 @@ class ColumnType(NamedTuple):
     @classmethod
     def join(cls, parts: Sequence[ColumnType]) -> ColumnType:
         """Return the type that partitions of a column have in common; those without values have none."""
-        found = set(parts) - {cls()}
-        if len(found) == 1:
-            return found.pop()
-        if {part.dtype for part in found} == {"categorical"}:
+        types = set(parts) - {cls()}
+        if len(types) == 1:
+            return types.pop()
+        if {part.dtype for part in types} == {"categorical"}:
             return cls("categorical", tuple(dict.fromkeys(label for part in parts for label in part.categories)))
         return cls()
 
@@ -58,8 +58,8 @@ def is_column_type(dtype: Any, categories: Any) -> bool:
 
 def family_of(dtype: str) -> str:
     """Return "dates", "times of day" or "durations" for the type of a column; empty for all others."""
-    found = DATED.fullmatch(dtype)
-    return FAMILIES[found[1]] if found else ""
+    match = DATED.fullmatch(dtype)
+    return FAMILIES[match[1]] if match else ""
 
 
 def type_of_series(series: nw.Series) -> ColumnType:
@@ -94,21 +94,21 @@ def type_of_array(cells: np.ndarray) -> ColumnType:
 def empty_series(name: str, length: int, column_type: ColumnType, backend: Any) -> nw.Series | None:
     """Return a series of missing cells of a type; None if the library has no such type."""
     dtype, categories = column_type
-    found = DATED.fullmatch(dtype)
+    dated = DATED.fullmatch(dtype)
     if backend == "pandas":
         import pandas as pd
 
         kind: Any = object
         if dtype in CATEGORIES:
             kind = pd.CategoricalDtype(list(categories) or None, ordered=dtype == "ordered")
-        elif found and found[1] in ("datetime", "duration"):
-            kind = _with_unit(found[1], found[2] or "ns", found[3])
+        elif dated and dated[1] in ("datetime", "duration"):
+            kind = _with_unit(dated[1], dated[2] or "ns", dated[3])
             return nw.new_series(name, [None] * length, kind, backend=backend)
         return nw.from_native(pd.Series([None] * length, dtype=kind, name=name), series_only=True)
     text = all(isinstance(label, str) for label in categories)
-    if found:
-        unit = "ms" if found[2] == "s" else found[2] or "us"
-        kind = {"date": nw.Date(), "time": nw.Time()}.get(found[1]) or _with_unit(found[1], unit, found[3])
+    if dated:
+        unit = "ms" if dated[2] == "s" else dated[2] or "us"
+        kind = {"date": nw.Date(), "time": nw.Time()}.get(dated[1]) or _with_unit(dated[1], unit, dated[3])
     elif dtype == "ordered" and text and backend == "polars":
         kind = nw.Enum(list(categories))
     elif dtype in CATEGORIES and text:
@@ -136,9 +136,9 @@ def cells_of_days(days: Sequence[float], dtype: str, per_second: int = 1) -> lis
 
 def _parts_of(dtype: str) -> tuple[str, str, str]:
     """Return the kind, the unit and the time zone of a type of `DATED`; empty text for what it does not have."""
-    found = DATED.fullmatch(dtype)
-    assert found is not None
-    kind, unit, zone = found.groups(default="")
+    match = DATED.fullmatch(dtype)
+    assert match is not None
+    kind, unit, zone = match.groups(default="")
     return kind, unit, zone
 
 

@@ -18,9 +18,6 @@ from sparsefield.data.labels import Label, RawColumn, factorize, is_missing, is_
 from sparsefield.data.sparse_matrix import LARGEST_VALUE, as_checked_csr
 from sparsefield.errors import DataError
 
-LARGEST_COPY = 2**26
-"""Bytes of an array, at most, that is copied in order to read its columns, which are read several times, faster."""
-
 
 class CategoricalCells(NamedTuple):
     """The cells of a column as categories."""
@@ -31,8 +28,7 @@ class CategoricalCells(NamedTuple):
     """Index into ``labels``, -1 for a missing cell, (rows,)."""
     are_objects: bool
     """Whether the values are text or Python objects, as opposed to NumPy numbers or booleans."""
-    column: RawColumn | None = None
-    """The values of the cells; None if they are text that was not read one by one."""
+    column: RawColumn
 
 
 @dataclass(frozen=True)
@@ -56,16 +52,11 @@ class Source:
         """The sparse matrix in column format, for access to single columns."""
         return self.native.tocsc()
 
-    @cached_property
-    def _array_by_column(self) -> np.ndarray:
-        """The array, column by column if it is small: most arrays store the cells of a column far apart."""
-        return np.asfortranarray(self.native) if self.native.nbytes <= LARGEST_COPY else self.native
-
     def column(self, name: str) -> RawColumn:
         """Return a column, whose arrays must not be modified."""
         position = self._position[name]
         if self.kind == "array":
-            raw = _array_column(name, self._array_by_column[:, position])
+            raw = _array_column(name, self.native[:, position])
         elif self.kind == "sparse":
             dense = np.zeros(self.n_rows, dtype=np.int8)
             by_column = self._by_column
@@ -96,30 +87,8 @@ class Source:
 
     def categories(self, name: str) -> CategoricalCells:
         """Return the sorted distinct labels of a column, and their index per cell."""
-        if (text := self._text_categories(name)) is not None:
-            return CategoricalCells(*text, are_objects=True)
         column = self.column(name)
         return CategoricalCells(*factorize(column, part=True), column.values.dtype.kind not in "biuf", column)
-
-    def _text_categories(self, name: str) -> tuple[list[Label], np.ndarray] | None:
-        """Return labels and codes of a frame's text column, by its own library: five times as fast as a loop.
-
-        None for other columns, and for those with missing cells or invalid text.
-        """
-        if self.kind in ("array", "sparse"):
-            return None
-        series = self._series(name)
-        if series.dtype not in (nw.String, nw.Categorical, nw.Enum) or series.null_count():
-            return None
-        try:
-            values = series.unique().to_list()
-        except UnicodeEncodeError:  # of pyarrow
-            return None
-        if not values or not all(is_valid_text(value) for value in values):
-            return None
-        values.sort()
-        codes = series.replace_strict(values, list(range(len(values))), return_dtype=nw.Int64)
-        return values, np.asarray(codes.to_numpy())
 
 
 @dataclass(frozen=True)

@@ -59,10 +59,7 @@ def factorize(column: RawColumn, *, part: bool = False) -> tuple[list[Label], np
     In a ``part`` of an object column, floats stay floats: only all parts together show whether all are integers.
     """
     values = as_integers(column.values)
-    if values.dtype.kind in "iu":
-        distinct, inverse = _factorize_integers(values)
-        labels = distinct.tolist()
-    elif values.dtype.kind in "biufU":
+    if values.dtype.kind in "biufU":
         # Zero has two signs, and their order after sorting is undefined.
         values = values + 0.0 if values.dtype.kind == "f" else values
         distinct, inverse = np.unique(values, return_inverse=True)
@@ -90,18 +87,6 @@ def as_integers(values: np.ndarray) -> np.ndarray:
     return values
 
 
-def _factorize_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sorted distinct values and their index per cell; by counting where their range is small."""
-    # Python integers, since the difference of two 64-bit integers may not fit into NumPy's.
-    low, high = (int(values.min()), int(values.max())) if len(values) else (0, 2**64)
-    limits = np.iinfo(np.int64)
-    if high - low >= 4 * len(values) + 1024 or low < limits.min or high > limits.max:
-        return np.unique(values, return_inverse=True)
-    distances = values.astype(np.int64) - low
-    occurs = np.bincount(distances) > 0
-    return np.flatnonzero(occurs) + low, (np.cumsum(occurs) - 1)[distances]
-
-
 def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.ndarray]:
     index: dict[Label, int] = {}
     cells = values.tolist()
@@ -122,7 +107,7 @@ def _factorize_objects(values: np.ndarray, name: str) -> tuple[list[Label], np.n
 def _number_types(values: Iterable[Any]) -> set[type]:
     """Return which of booleans, integers and floats occur."""
     kinds = ((bool, (bool, np.bool_)), (int, (int, np.integer)), (float, (float, np.floating)))
-    types = ([kind for kind, those in kinds if issubclass(found, those)] for found in set(map(type, values)))
+    types = ([kind for kind, those in kinds if issubclass(other, those)] for other in set(map(type, values)))
     return {matching[0] for matching in types if matching}  # a boolean is an integer, too
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparsefield.data.memory import refuse_beyond_memory
+from sparsefield import config
 
 Array = np.ndarray
 
@@ -80,7 +80,7 @@ def count_paths(
     Both are arrays (columns, rows) of the blocks of the table in order; those of ``out`` have the columns of the view.
     """
     n, k = ends.n_entities, len(view.columns)
-    refuse_beyond_memory(16.0 * n * n * k, f"Paths between {n:,} entities over {k:,} states", lambda: ADVICE)
+    config.refuse_beyond_memory(16.0 * n * n * k, f"Paths between {n:,} entities over {k:,} states", lambda: ADVICE)
     rows = np.flatnonzero(ends.subject >= 0)
     place = ends.subject[rows] * n + ends.object[rows]
     values = np.concatenate([block[view.columns] for block in beliefs], axis=1)[:, rows]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from itertools import combinations, islice
 from typing import Any
@@ -219,26 +218,17 @@ class Relational:
     def _link_by_key(self, name: str, link: ForeignKey) -> tuple[np.ndarray, np.ndarray]:
         known = self._rows_by_key(link.to)
         labels, codes = self._factorized(link.table, link.column)
-        found = np.array([*_rows_named(labels, known), -1], dtype=np.int64)
-        dangling = np.flatnonzero((found[codes] < 0) & (codes >= 0))
+        row_of_label = np.array([*_rows_named(labels, known), -1], dtype=np.int64)
+        dangling = np.flatnonzero((row_of_label[codes] < 0) & (codes >= 0))
         if len(dangling):
             shown = _shown(f"{labels[codes[row]]!r} in row {row + 1}" for row in dangling)
             raise DataError(
                 f"Link {name!r}: {count(len(dangling), 'value')} of column {link.column!r} of table {link.table!r} "
                 f"{'is' if len(dangling) == 1 else 'are'} no key of table {link.to!r}: {shown}. Add the missing rows, "
-                "or empty the cells." + self._hint(link, labels)
+                "or empty the cells."
             )
         rows = np.flatnonzero(codes >= 0)
-        return rows, found[codes[rows]]
-
-    def _hint(self, link: ForeignKey, labels: Sequence[Label]) -> str:
-        """Return a hint at another table whose keys include all values, if any."""
-        for other, column in self.keys.items():
-            with suppress(DataError):  # faulty keys of another table are not the subject here
-                keys = dict.fromkeys(self._factorized(other, column)[0], 0)
-                if other != link.to and -1 not in _rows_named(labels, keys):
-                    return f" They are all keys of table {other!r}: did you mean that table?"
-        return ""
+        return rows, row_of_label[codes[rows]]
 
     def _link_by_offset(self, name: str, link: OffsetLink) -> tuple[np.ndarray, np.ndarray]:
         source = self.sources[link.table]

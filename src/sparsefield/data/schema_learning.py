@@ -305,19 +305,19 @@ def given_kinds(kinds: Kinds, names: Sequence[str]) -> dict[str, ColumnKind]:
         return {}
     if not isinstance(kinds, Mapping):
         raise DataError(f"kinds must be 'auto' or {{column: kind}}, got {kinds!r}.")
-    found, problems, existing = {}, [], set(names)
+    given, problems, existing = {}, [], set(names)
     for name, kind in kinds.items():
         if name not in existing:
             known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
             problems.append(f"kinds= names the column {name!r}, which is not there. Columns: {known}.")
             continue
         try:
-            found[name] = _given_kind(name, kind)
+            given[name] = _given_kind(name, kind)
         except DataError as error:
             problems.append(str(error))
     if problems:
         raise DataError(" ".join(problems))
-    return found
+    return given
 
 
 def _given_kind(name: str, kind: Any) -> ColumnKind:
@@ -374,11 +374,11 @@ def in_given_order(name: str, order: Sequence[Any], labels: Sequence[Label]) -> 
         except ValueError:
             return as_label(label, name)
 
-    found = [find(label) for label in order]
-    if len(set(found)) < len(found):
+    ordered = [find(label) for label in order]
+    if len(set(ordered)) < len(ordered):
         shown = ", ".join(map(repr, order))
         raise DataError(f"The given order of column {name!r} has a label twice, once as text: {shown}.")
-    return found
+    return ordered
 
 
 def _number_type(labels: Sequence[Label]) -> Callable[[Any], Any]:

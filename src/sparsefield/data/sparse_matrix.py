@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from sparsefield.data.memory import refuse_beyond_available
+from sparsefield import config
 from sparsefield.errors import DataError
 
 MAX_COLUMNS = 2**31 - 1
@@ -43,8 +43,8 @@ def as_checked_csr(X: Any, what: str) -> sp.csr_matrix:
     n_rows, n_columns = map(int, X.shape)
     if n_columns > MAX_COLUMNS:
         raise DataError(f"{what} has {n_columns:,} columns, and {MAX_COLUMNS:,} is the most: use fewer columns.")
-    refuse_beyond_available(BYTES_OF_COLUMN * n_columns, f"{what}: a sparse matrix of {n_columns:,} columns")
-    refuse_beyond_available(BYTES_OF_ROW * n_rows, f"{what}: a sparse matrix of {n_rows:,} rows")
+    config.refuse_beyond_available(BYTES_OF_COLUMN * n_columns, f"{what}: a sparse matrix of {n_columns:,} columns")
+    config.refuse_beyond_available(BYTES_OF_ROW * n_rows, f"{what}: a sparse matrix of {n_rows:,} rows")
     if getattr(X, "dtype", np.dtype(object)).kind not in "biufc":
         raise DataError(f"{what} is a sparse matrix of the type {X.dtype}: its values must be 0 and 1.")
     try:
@@ -142,16 +142,6 @@ class SparseMatrix:
         entries = expand(self.offsets[rows], lengths)
         values = self.values[entries] if len(self.values) else self.values
         return SparseMatrix(cumulate(lengths), self.columns[entries], values, self.n_columns)
-
-    def select_columns(self, chosen: np.ndarray) -> SparseMatrix:
-        """Return the matrix with some columns only, given ascending, and numbered in that order."""
-        number = np.full(self.n_columns, -1, dtype=np.int32)
-        number[chosen] = np.arange(len(chosen), dtype=np.int32)
-        columns = number[self.columns]
-        left = columns >= 0
-        values = self.values[left] if len(self.values) else self.values
-        offsets = cumulate(left)[self.offsets]
-        return replace(self, offsets=offsets, columns=columns[left], values=values, n_columns=len(chosen))
 
     @property
     def n_sequences(self) -> int:

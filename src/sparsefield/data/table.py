@@ -16,7 +16,6 @@ from sparsefield import config
 from sparsefield.data.column_types import family_of
 from sparsefield.data.frames import Columns, Source
 from sparsefield.data.labels import Label, RawColumn, as_numbers, unify_labels
-from sparsefield.data.memory import machine_memory, refuse_beyond_memory
 from sparsefield.data.schema import LARGEST_SCORE, Schema, Variable
 from sparsefield.data.sparse_matrix import SparseMatrix, digest_arrays
 from sparsefield.errors import ClippedValueWarning, DataError, UnknownStateWarning, count
@@ -206,7 +205,7 @@ def compile_table(
         widest = max(schema.variables, key=lambda variable: variable.width)
         return f"use fewer rows or columns. Column {widest.name!r} has the most states, {widest.width + 1:,}."
 
-    refuse_beyond_memory(dense_bytes(n_rows * width), f"{n_rows:,} rows x {width:,} states", advice)
+    config.refuse_beyond_memory(dense_bytes(n_rows * width), f"{n_rows:,} rows x {width:,} states", advice)
     weight = np.ones(n_rows, dtype=config.FLOAT) if sample_weight is None else sample_weight
     codes, covariates, unknown = encode_rows(source, schema, absent_targets=absent_targets)
     for variable in schema.variables:
@@ -400,7 +399,7 @@ def compile_sparse(source: Columns, schema: Schema, sample_weight: np.ndarray | 
 def _is_sparse(n_nonzero: float, schema: Schema, n_rows: int) -> bool:
     """Return whether sparse storage is faster, or the only one that fits into the memory of this machine."""
     cells = n_rows * schema.n_columns
-    return n_nonzero <= config.SPARSE_DENSITY * cells or dense_bytes(cells) > machine_memory()
+    return n_nonzero <= config.SPARSE_DENSITY * cells or dense_bytes(cells) > config.machine_memory()
 
 
 def prefers_sparse(schema: Schema, n_rows: int) -> bool:
@@ -432,7 +431,7 @@ def refuse_too_large(schema: Schema, n_nonzero: int) -> None:
     """Raise a DataError with the figures if a fit would exceed the memory of this machine."""
     needed = config.BYTES_OF_CELL * n_nonzero + config.BYTES_OF_STATE * schema.n_columns
     what = f"{n_nonzero:,} nonzero cells in {schema.n_columns:,} columns"
-    refuse_beyond_memory(needed, what, lambda: "use fewer rows or columns.")
+    config.refuse_beyond_memory(needed, what, lambda: "use fewer rows or columns.")
 
 
 def make_sparse_table(schema: Schema, offsets: np.ndarray, columns: np.ndarray, weight: np.ndarray) -> Table:

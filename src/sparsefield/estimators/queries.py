@@ -13,12 +13,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from sparsefield import config
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset, Schema, Source, Variable, as_source, compile_table, make_frame
 from sparsefield.data.column_types import days_of, family_of
 from sparsefield.data.frame_building import Frame, make_column
 from sparsefield.data.labels import as_numbers, is_missing
-from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.errors import DataError, EstimateWarning
 from sparsefield.estimators.answers import drawn_columns, has_numbers, shares_below
 from sparsefield.estimators.compiled_rows import threads_for
@@ -78,7 +78,7 @@ def draw_rows(
     """Return ``n`` rows, or ``n`` for each row of the source with its missing cells drawn: see `MarkovField.sample`."""
     field, schema = estimator.field_, estimator.field_.schema
     rows = n * (1 if source is None else source.n_rows)
-    refuse_beyond_memory(
+    config.refuse_beyond_memory(
         float(rows) * len(schema.variables) * BYTES_OF_DRAWN_CELL,
         f"A sample of {rows:,} rows",
         lambda: "draw fewer rows at a time, with other seeds.",

@@ -180,16 +180,16 @@ def score_pairs_dense(
         keep[keep] = ~contains(query.known, layout.keys(pairs_at(block, layout, a[keep], b[keep])))
         return keep
 
-    def propose(found: TopEntries) -> Proposals:
-        tile, block = found.item, blocks[found.item.block]
-        a, b = found.positions[0] + tile.top, found.positions[1] + tile.left
-        gradient = _gradients(block, found.sums[0], a, b, rank_one)
+    def propose(entries: TopEntries) -> Proposals:
+        tile, block = entries.item, blocks[entries.item.block]
+        a, b = entries.positions[0] + tile.top, entries.positions[1] + tile.left
+        gradient = _gradients(block, entries.sums[0], a, b, rank_one)
         return Proposals(pairs_at(block, layout, a, b), gradient, np.abs(gradient) / block.factors(a, b))
 
     large_sums = ThresholdQuery(tile_summand, (layout,), excess, eligible, query.limit)
     tiles = [tile for k in range(len(blocks)) for tile in tiles_of_block(layout, k)]
-    found = concatenate_proposals([propose(large) for large in parts.top_entries(large_sums, tiles)])
-    return found if query.limit is None else best_proposals(found, query.limit)
+    proposals = concatenate_proposals([propose(large) for large in parts.top_entries(large_sums, tiles)])
+    return proposals if query.limit is None else best_proposals(proposals, query.limit)
 
 
 def _gradients(
@@ -278,7 +278,7 @@ def score_paths(parts: BlockCollection, layout: Layout, query: PairQuery) -> Pro
 
     That of a triangle is the sum of three products of matrices: errors of t, r and s and numbers of paths.
     """
-    found = []
+    proposals = []
     for number, view in enumerate(layout.path_views):
         if view.side:
             continue
@@ -296,8 +296,8 @@ def score_paths(parts: BlockCollection, layout: Layout, query: PairQuery) -> Pro
         pairs = np.column_stack([start + view.columns[t], start + view.start + r * k + s])
         new = ~contains(query.known, layout.keys(pairs)) & view.are_features(t, r, s)
         gradients = gradient.ravel()[large[new]]
-        found.append(Proposals(pairs[new], gradients, np.abs(gradients) / factor))
-    return concatenate_proposals(found)
+        proposals.append(Proposals(pairs[new], gradients, np.abs(gradients) / factor))
+    return concatenate_proposals(proposals)
 
 
 def path_summand(part: EvaluatedBlock, view: PathView) -> np.ndarray | None:
@@ -312,7 +312,7 @@ def score_edges(parts: BlockCollection, layout: Layout, query: PairQuery) -> Pro
 
     With a limit, only the best edges are returned that together have that number of pairs.
     """
-    found = []
+    parts_of_tiles = []
     for number, block in enumerate(layout.candidate_blocks):
         for tile in tiles_of_block(layout, number):
             sums = parts.sum(tile_summand, tile, layout)
@@ -326,8 +326,8 @@ def score_edges(parts: BlockCollection, layout: Layout, query: PairQuery) -> Pro
             norms = edge_norms(layout, pairs, gradient / block.factors(a, b), np.asarray(query.edges))
             above = np.flatnonzero(norms > query.l1)
             above = above[~np.isin(layout.keys(pairs[above]), query.known)]
-            found.append(Proposals(pairs[above], gradient[above], norms[above]))
-    proposals = concatenate_proposals(found)
+            parts_of_tiles.append(Proposals(pairs[above], gradient[above], norms[above]))
+    proposals = concatenate_proposals(parts_of_tiles)
     if query.limit is None or len(proposals) <= query.limit:
         return proposals
     place = len(proposals) - query.limit

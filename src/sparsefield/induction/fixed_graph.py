@@ -35,12 +35,12 @@ class FixedGraph(FixedCandidatesRule):
 
     def problems(self) -> list[str]:
         """Return a sentence if the edges are none, or are not pairs of columns."""
-        found = super().problems()
+        wrong = super().problems()
         if self.edges is None:
-            found.append("induction='graph' needs edges, pairs of columns: induction=FixedGraph(edges=[('a', 'b')]).")
+            wrong.append("induction='graph' needs edges, pairs of columns: induction=FixedGraph(edges=[('a', 'b')]).")
         elif not _are_edges(self.edges):
-            found.append(f"edges must be a list of pairs of columns such as [('a', 'b')], got {self.edges!r}.")
-        return found
+            wrong.append(f"edges must be a list of pairs of columns such as [('a', 'b')], got {self.edges!r}.")
+        return wrong
 
     def start(self, layout: Layout) -> np.ndarray:
         variables: dict[str, VariableIndex] = {}

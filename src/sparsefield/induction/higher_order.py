@@ -25,15 +25,15 @@ FEATURES_PER_ITEM = 128
 
 def all_expandable(layout: Layout, width: int) -> np.ndarray:
     """Return all pairs of columns of a table, at least one a target state, padded to (pairs, width)."""
-    found = [np.empty((0, 2), dtype=np.int64)]
+    parts = [np.empty((0, 2), dtype=np.int64)]
     for table in sorted({block.left.table for block in layout.candidate_blocks if block.within}):
         schema, start = layout.schemas[table], layout.column_starts[table]
         a, b = np.triu_indices(schema.n_columns, k=1)
         owner = schema.variable_of_column
         keep = (a < schema.n_target_columns) & (owner[a] != owner[b])
         pairs = start + np.column_stack([a[keep], b[keep]])
-        found.append(pairs[np.isfinite(layout.feature_factors(pairs))])
-    return pad_features(np.concatenate(found), width)
+        parts.append(pairs[np.isfinite(layout.feature_factors(pairs))])
+    return pad_features(np.concatenate(parts), width)
 
 
 class Expansion(NamedTuple):
@@ -79,10 +79,10 @@ def score_expansions(
         return ~((owner[have] == owner[columns][:, None]) & (have >= 0)).any(axis=1)
 
     query = ThresholdQuery(expansion_summand, (layout, factors.averaged), excess, eligible)
-    found = factors.parts.top_entries(query, items) if items else []
-    parts = [_expand(part.item, layout, *part.positions) for part in found]
+    entries = factors.parts.top_entries(query, items) if items else []
+    parts = [_expand(part.item, layout, *part.positions) for part in entries]
     features = np.concatenate([np.empty((0, width), dtype=np.int64), *parts])
-    gradients = np.concatenate([np.empty(0), *(part.sums[0] for part in found)])
+    gradients = np.concatenate([np.empty(0), *(part.sums[0] for part in entries)])
     # A triple may be an expansion of several pairs, whose sums have other rounding errors: the largest is used.
     keys = layout.keys(features)
     order = np.lexsort((-np.abs(gradients), keys))

@@ -17,7 +17,6 @@ from sparsefield import config
 from sparsefield.data import CandidateBlock, Layout
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
 from sparsefield.data.layout import Side
-from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.induction.dense_scores import (
     Proposals,
     RankOne,
@@ -266,12 +265,12 @@ def _keep_large_and_sum_squares(
 ) -> tuple[EvaluatedBlock, tuple[np.ndarray, np.ndarray]]:
     """Drop small errors and signals, and sum the squares of the others, (columns of all tables,) each."""
     part, _ = keep_large_values(part, thresholds)
-    found, start = [], layout.column_starts[part.table]
+    sums, start = [], layout.column_starts[part.table]
     for values in (part.errors, part.expectations):
         squares = np.zeros(layout.n_columns)
         squares[start : start + len(values)] = np.einsum("ci,ci->c", values, values)
-        found.append(squares)
-    return part, (found[0], found[1])
+        sums.append(squares)
+    return part, (sums[0], sums[1])
 
 
 @dataclass(frozen=True)
@@ -282,7 +281,7 @@ class FullL1(FixedCandidatesRule):
 
     def start(self, layout: Layout) -> np.ndarray:
         count = layout.n_candidate_pairs
-        refuse_beyond_memory(
+        config.refuse_beyond_memory(
             config.BYTES_OF_FEATURE * count,
             f"induction='full' with {count:,} candidates",
             lambda: "let induction='cfi' find those that matter.",

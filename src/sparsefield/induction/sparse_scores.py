@@ -14,7 +14,6 @@ import numpy as np
 from sparsefield import config
 from sparsefield.compute import Engine
 from sparsefield.data import Layout, SparseBlock
-from sparsefield.data.memory import machine_memory
 from sparsefield.induction.dense_scores import Proposals, best_proposals, concatenate_proposals, contains
 from sparsefield.kernels.algorithm1 import place_rows, score_pairs
 from sparsefield.kernels.sparse_conditionals import BELIEF, residuals
@@ -63,13 +62,13 @@ def score_sparse_pairs(
     column, bounds = _order_columns(factors, layout, min_gradient)
     if not len(column):
         return concatenate_proposals([])
-    found = []
+    rounds = []
     for first, second in _rounds(factors, bounds):
         members = np.r_[first] if first == second else np.r_[first, second]
         own = ColumnBounds(*(trait[members] for trait in bounds))
         width = first.stop - first.start
-        found.append(_score_round(factors, threshold, min_gradient, column[members], own, width, known, limit))
-    proposals = concatenate_proposals(found)
+        rounds.append(_score_round(factors, threshold, min_gradient, column[members], own, width, known, limit))
+    proposals = concatenate_proposals(rounds)
     if limit is not None:
         return best_proposals(proposals, limit)
     return proposals.take(np.lexsort(proposals.features.T[::-1]))
@@ -106,8 +105,8 @@ def _score_round(
     on, errors = gather_rows(factors, threshold, number, unit)
 
     def score(tile: tuple[int, int]) -> Proposals:
-        found: Any = score_pairs(*tile, lowest, on, errors, bounds, unit, float(min_gradient))  # pyright: ignore
-        a, b, sums = (values[: found[3]] for values in found[:3])
+        large: Any = score_pairs(*tile, lowest, on, errors, bounds, unit, float(min_gradient))  # pyright: ignore
+        a, b, sums = (values[: large[3]] for values in large[:3])
         gradient = sums * unit + bounds.on_weight[a] * bounds.baseline[b] + bounds.on_weight[b] * bounds.baseline[a]
         pairs = np.sort(np.column_stack([column[a], column[b]]), axis=1)
         new = (np.abs(gradient) > min_gradient) & ~contains(known, factors.layout.keys(pairs))
@@ -193,7 +192,7 @@ def join_rows(engine: Engine, parts: list[SomeRows], *, numbers: bool) -> Entrie
 def _rounds(factors: SparseGradientFactors, bounds: ColumnBounds) -> list[tuple[slice, slice]]:
     """Return pairs of runs of columns whose errors fit into memory; their number does not affect results."""
     width = len(bounds.baseline)
-    capacity = config.ERRORS_SHARE * machine_memory() / ENTRY_BYTES
+    capacity = config.ERRORS_SHARE * config.machine_memory() / ENTRY_BYTES
     runs = 1 if factors.touched <= capacity else min(width, int(np.ceil(2 * factors.touched / capacity)))
     # Most errors are those of cells that are on, so runs with equally many such cells have about equally many errors.
     cells = np.cumsum(bounds.on_weight)

@@ -14,7 +14,6 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from sparsefield import config
-from sparsefield.data.memory import refuse_beyond_memory
 from sparsefield.data.sparse_matrix import cumulate, expand
 from sparsefield.inference.missing_problem import MissingProblem
 from sparsefield.kernels import missing_cells as kernels
@@ -229,7 +228,7 @@ def _lay_out(rows: list[Array], counts: Array) -> _CellSets:
     strides = [np.cumprod(np.c_[part[:, 1:], np.ones(len(part), int)][:, ::-1], axis=1)[:, ::-1] for part in states]
     sizes = np.concatenate([nothing, *(part.prod(axis=1) for part in states)])
     needed = 8.0 * float(sizes.sum(dtype=float))
-    refuse_beyond_memory(3 * needed, "The tables of all missing cells that share features", lambda: ADVICE)
+    config.refuse_beyond_memory(3 * needed, "The tables of all missing cells that share features", lambda: ADVICE)
     cell, count, stride = (np.concatenate([nothing, *(p.ravel() for p in parts)]) for parts in (rows, states, strides))
     return _CellSets(cumulate(lengths), cell, count, stride, cumulate(sizes))
 

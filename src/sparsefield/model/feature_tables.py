@@ -114,7 +114,7 @@ def list_features(field: Field) -> list[Feature]:
 def name_features(field: Field, numbers: Sequence[int]) -> list[Feature]:
     """Return features by their numbers: pairs are numbered first, then conjunctions."""
     layout, n_pairs = field.layout, len(field.weights)
-    found = []
+    features = []
     for k in numbers:
         if k < n_pairs:
             a, b = field.pairs[k].tolist()
@@ -126,8 +126,8 @@ def name_features(field: Field, numbers: Sequence[int]) -> list[Feature]:
             columns = tuple(column for column in field.conjunctions[k - n_pairs].tolist() if column >= 0)
             terms = tuple(Term(*layout.own_column_name(column)) for column in columns)
             template, weight = layout.within_label(terms[0].table), float(field.conjunction_weights[k - n_pairs])
-        found.append(Feature(template if layout.tables != ("",) else "", terms, weight, columns, k))
-    return found
+        features.append(Feature(template if layout.tables != ("",) else "", terms, weight, columns, k))
+    return features
 
 
 def feature_table(field: Field, kind: str = "polars") -> Frame:

@@ -201,9 +201,9 @@ def wald_test(weights: np.ndarray, covariance: np.ndarray) -> tuple[np.ndarray, 
 def sum_curvature(part: EvaluatedBlock, field: FieldWeights, designs: Sequence[Designs]) -> tuple[np.ndarray, ...]:
     """Return the contribution of a block to the Hessians of all regressions, table by table, flat."""
     sizes = [np.diff(design.offsets[design.target_offsets]) for design in designs]
-    found, t = [np.zeros(int(np.square(size).sum())) for size in sizes], part.table
+    hessians, t = [np.zeros(int(np.square(size).sum())) for size in sizes], part.table
     coding = field.layout.schemas[t].coding
     states = np.zeros((int(coding.state_offsets[-1]), part.block.n_rows))
     predict_states(part.block, field.graphs[t], field.theta, 0, len(part.block.codes), states)
-    found[t] = variable_hessians(part.block, coding, states, part.expectations, designs[t])
-    return tuple(found)
+    hessians[t] = variable_hessians(part.block, coding, states, part.expectations, designs[t])
+    return tuple(hessians)

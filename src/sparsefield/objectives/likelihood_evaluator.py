@@ -350,10 +350,10 @@ def targets_of_columns(layout: Layout) -> Array:
     parts = []
     for t in range(len(layout.tables)):
         view, column = layout.column_views(t)
-        found = np.full(len(view), -1, dtype=np.int64)
+        targets = np.full(len(view), -1, dtype=np.int64)
         for source in range(len(layout.tables)):
             tables = np.array([t, *(v.source_table for v in layout.neighbor_views)])[np.maximum(view + 1, 0)]
             here = (tables == source) & (column != COUNT_COLUMN)
-            found[here] = owners[source][np.minimum(column[here], len(owners[source]) - 1)]
-        parts.append(found)
+            targets[here] = owners[source][np.minimum(column[here], len(owners[source]) - 1)]
+        parts.append(targets)
     return np.concatenate(parts)

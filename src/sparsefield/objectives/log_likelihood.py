@@ -65,9 +65,9 @@ def _sum_links(
 ) -> LogEstimate[float]:
     """Return ln Z over the missing cells of linked rows."""
     limit = largest_table(int(sample.components.max(initial=0)) + 1)
-    found = [sum_components(field, group, engine, options, limit) for group in groups]
-    value = sum(float(one.value.sum()) for one in found)
-    variance = sum(float(one.variance.sum()) for one in found)
+    sums = [sum_components(field, group, engine, options, limit) for group in groups]
+    value = sum(float(part.value.sum()) for part in sums)
+    variance = sum(float(part.variance.sum()) for part in sums)
     return LogEstimate(value, float(np.sqrt(variance)), "ais" if variance > 0.0 else "exact")
 
 

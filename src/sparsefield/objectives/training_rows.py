@@ -258,14 +258,14 @@ def _complete_block(
     return part._replace(drawn=drawn, completed=EvaluatedBlock(part.table, completed)), None
 
 
-def _merge(block: Block, schema: Schema, rows: np.ndarray, found: Enumerated) -> Block:
+def _merge(block: Block, schema: Schema, rows: np.ndarray, completions: Enumerated) -> Block:
     """Return some complete rows of a block, and all completions of others; equal ones are merged.
 
     Missing cells stay missing, so that they are not predicted, but their beliefs are the states of the completion.
     """
-    owner = np.concatenate([rows, found.owner])
-    codes = np.concatenate([block.codes[:, rows], found.codes], axis=1)
-    weight = block.weight[owner] * np.concatenate([np.ones(len(rows)), found.weight])
+    owner = np.concatenate([rows, completions.owner])
+    codes = np.concatenate([block.codes[:, rows], completions.codes], axis=1)
+    weight = block.weight[owner] * np.concatenate([np.ones(len(rows)), completions.weight])
     # In the rows to merge, a missing cell has another number than an observed one in the same state.
     marked = np.where(block.codes[:, owner] < 0, -2 - codes, codes)
     piece = merge_equal_rows(Piece(marked, block.covariates[:, owner], weight))
@@ -287,11 +287,11 @@ def _log_likelihood(layout: Layout, table: int, block: Block, probabilities: np.
 
 
 def _observed_weights(part: IncompleteBlock, layout: Layout) -> np.ndarray:
-    found = np.zeros(layout.n_target_columns)
+    weights = np.zeros(layout.n_target_columns)
     sizes = np.diff(layout.schemas[part.table].target_offsets)
     start = layout.target_starts[part.table]
-    found[start : start + sizes.sum()] = np.repeat((part.block.codes >= 0) @ part.block.weight, sizes)
-    return found
+    weights[start : start + sizes.sum()] = np.repeat((part.block.codes >= 0) @ part.block.weight, sizes)
+    return weights
 
 
 def _completed(part: IncompleteBlock) -> tuple[EvaluatedBlock, None]:

@@ -149,7 +149,7 @@ class Rows:
             ends = groups[np.searchsorted(groups, ends)]
         return [slice(*pair) for pair in pairwise(np.unique(ends).tolist())]
 
-    def independent(self, scores: np.ndarray, some: slice) -> np.ndarray:
+    def independent_sums(self, scores: np.ndarray, some: slice) -> np.ndarray:
         """Return weighted sums of scores (..., rows of a chunk) that are independent: of groups, or of rows."""
         if self.groups is None:
             return scores * (np.sqrt(self.weight[some]) if self.counts else self.weight[some])
@@ -391,8 +391,8 @@ def edge_evidence(
     _estimate(regressions, rows, columns)
     p_values = _test(regressions, rows, columns, edges, number, screen=len(edges) == len(every))
     q_values = false_discovery_control(np.pad(p_values, (0, len(every) - len(edges)), constant_values=1.0))
-    found = number[tuple(selected.T)]
-    p_values, q_values = p_values[found], q_values[found]
+    numbers = number[tuple(selected.T)]
+    p_values, q_values = p_values[numbers], q_values[numbers]
     return EdgeEvidence(
         tuple(map(tuple, selected.tolist())), tuple(p_values.tolist()), tuple(q_values.tolist()), len(every)
     )
@@ -437,10 +437,10 @@ def _test(
     first = np.full(len(edges) + 1, -1)
     first[chosen] = np.cumsum(sizes[chosen]) - sizes[chosen]
     # Estimates without each edge.
-    found = [(r, *alike) for r in regressions for alike in r.neighbors(columns, first[number[r.target]] >= 0)]
-    cost = 3.0 * len(rows.weight) * sum(parameters.size * r.theta.size**2.0 for r, _, parameters, _ in found)
+    neighbors = [(r, *alike) for r in regressions for alike in r.neighbors(columns, first[number[r.target]] >= 0)]
+    cost = 3.0 * len(rows.weight) * sum(parameters.size * r.theta.size**2.0 for r, _, parameters, _ in neighbors)
     tasks, is_square = [], np.zeros(sizes[chosen].sum(), dtype=bool)
-    for r, others, parameters, kinds in found:
+    for r, others, parameters, kinds in neighbors:
         edge, is_tested = number[r.target, others], kinds <= SQUARE
         place = np.arange(np.count_nonzero(is_tested)).reshape(len(r.own), -1)
         transposed = np.arange(place.size).reshape(place.shape[::-1]).T
@@ -450,7 +450,7 @@ def _test(
         estimates = r.without(rows, parameters.reshape(len(edge), -1), is_tested.ravel(), cost <= MAX_REFITS)
         tasks.append((r, edge, place, *estimates))
     # Scores of both ends add up; their products are the covariance.
-    sums, told, products = np.zeros(len(is_square)), np.zeros((2, len(edges))), [np.zeros(())] * len(groups)
+    sums, known, products = np.zeros(len(is_square)), np.zeros((2, len(edges))), [np.zeros(())] * len(groups)
     blocks = [(slice(first[g[0]], first[g[-1]] + sizes[g[0]]), (len(g), sizes[g[0]])) for g in groups]
     for some in rows.chunks:
         scores = np.zeros((len(sums), some.stop - some.start), np.float32 if len(sums) == len(chosen) else np.float64)
@@ -465,13 +465,13 @@ def _test(
                 part += other
             scores[place] += part
             if rows.starts is not None:
-                told[:, edge] += rows.information(part, some).sum(axis=2)
+                known[:, edge] += rows.information(part, some).sum(axis=2)
         sums += scores @ rows.weight[some]
-        scores = rows.independent(scores, some)
+        scores = rows.independent_sums(scores, some)
         for k, (block, shape) in enumerate(blocks):
             own = scores[block].reshape(*shape, -1)
             products[k] = products[k] + own @ own.swapaxes(1, 2)
-    shares = np.square(np.maximum(told[1], 0.01 * told[0]) / np.where(told[0] > 0.0, told[0], 1.0))
+    shares = np.square(np.maximum(known[1], 0.01 * known[0]) / np.where(known[0] > 0.0, known[0], 1.0))
     for group, (block, shape), product in zip(groups, blocks, products, strict=True):
         statistics, degrees = np.zeros((2, len(group))), np.zeros((2, len(group)))
         for test, own in enumerate((~is_square[block].reshape(shape), is_square[block].reshape(shape))):

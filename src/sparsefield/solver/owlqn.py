@@ -216,11 +216,11 @@ class OrthantLBFGS:
         while True:
             direction = self._direction(slope, point.coordinates, penalty, precondition)
             vanishing = penalty.vanishing(point.coordinates, point.gradient, precondition)
-            found = self._search(point, penalty, slope, direction, vanishing, evaluate)
-            if found is not None:
-                curvature = penalty.curvature_change(point.coordinates, found.coordinates)
-                self.remember(found.coordinates - point.coordinates, found.gradient - point.gradient + curvature)
-                return found
+            reached = self._search(point, penalty, slope, direction, vanishing, evaluate)
+            if reached is not None:
+                curvature = penalty.curvature_change(point.coordinates, reached.coordinates)
+                self.remember(reached.coordinates - point.coordinates, reached.gradient - point.gradient + curvature)
+                return reached
             if not self.s_history:
                 return None
             self.forget()

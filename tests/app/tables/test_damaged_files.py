@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sparsefield import config as memory
 from sparsefield.app.tables import read
 from sparsefield.app.tables.read import read_table
-from sparsefield.data import memory
 from sparsefield.errors import DataError
 
 

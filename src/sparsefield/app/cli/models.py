@@ -136,11 +136,11 @@ class ModelTables:
 
     def write(self, answers: Any, outputs: dict[str, Path]) -> None:
         """Write all tables with missing values replaced by those of ``answers``; other cells are unchanged."""
-        found = {"": answers} if self.parsed is None else answers.tables
+        answer_of = {"": answers} if self.parsed is None else answers.tables
         for name, path in outputs.items():
             if name in self.prepared:
                 table, file_format = self.prepared[name], self.prepared[name].format
-                filled = table.fill(found[name], self.model.format.date_formats)
+                filled = table.fill(answer_of[name], self.model.format.date_formats)
             elif self.parsed is not None:
                 source = self.parsed.sources.get(name)
                 filled = self.parsed.data.tables[name] if source is None else source.cells

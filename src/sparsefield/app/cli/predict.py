@@ -209,11 +209,11 @@ def sample(
     with StatusLine(f"Sampling {what}{f', {rows:,} times' if rows > 1 else ''}") as watch:
         if saved.linked:
             answer = field.sample(tables.data, sweeps=burn_in, random_state=seed, progress=watch.show_progress)
-            told = f"{what}, sampled with {chains}."
+            summary = f"{what}, sampled with {chains}."
         else:
             answer = field.sample(rows, given=tables.data, **how, progress=watch.show_progress)
             repeated = [row for row in range(tables.data.height) for _ in range(rows)]
             tables = replace(tables, prepared={"": tables.prepared[""].take(repeated)})
-            told = f"{count(len(repeated), 'row')} drawn, {rows:,} for each row of {given}, with {chains}."
+            summary = f"{count(len(repeated), 'row')} drawn, {rows:,} for each row of {given}, with {chains}."
         tables.write(answer, outputs)
-    deliver([told], written=list(outputs.values()))
+    deliver([summary], written=list(outputs.values()))

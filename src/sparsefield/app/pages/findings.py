@@ -141,11 +141,11 @@ def describe_gains(
     also = f", worse in {worse:,}" if worse else ""
     same = len(columns) - better - worse
     also += f", and about as well in {same:,}" if same else ""
-    told = f"{what} are predicted better than by {than} in {better:,} of {count(len(columns), 'column')}{also}."
+    sentence = f"{what} are predicted better than by {than} in {better:,} of {count(len(columns), 'column')}{also}."
     if pool_gains(columns).is_clear or not shows_dependence(columns):
-        return told
+        return sentence
     worst = min(columns, key=lambda column: column.cells * column.gain.value)
-    return f"{told} Over all cells the log-likelihood is no better, mostly because of {worst.name}."
+    return f"{sentence} Over all cells the log-likelihood is no better, mostly because of {worst.name}."
 
 
 def features_by_edge(network: Network, most: int | None = None) -> list[list[Feature]]:
@@ -155,15 +155,15 @@ def features_by_edge(network: Network, most: int | None = None) -> list[list[Fea
     """
     holding = counted_edges(network)
     order = np.concatenate([holding, np.setdiff1d(np.arange(len(network.strengths)), holding)])
-    found, seen = [], set[int]()
+    edges, seen = [], set[int]()
     for edge in order.tolist():
-        if len(found) == most:
+        if len(edges) == most:
             break
         numbers = [k for k in network.feature_numbers(edge) if k not in seen]
         seen.update(numbers)
         if numbers:
-            found.append(list_edge(network.field, numbers))
-    return found
+            edges.append(list_edge(network.field, numbers))
+    return edges
 
 
 def list_edge(field: Field, numbers: list[int]) -> list[Feature]:
@@ -183,13 +183,13 @@ def _tell_edges(network: Network, sample: Dataset, most: int) -> list[str]:
     An edge is told by the first of its strongest features that the rows show clearly and in the same direction; of
     ordinal and numeric columns, by the linear one before others.
     """
-    told: list[str] = []
+    sentences: list[str] = []
     times = Counter[int]()
     strong = np.flatnonzero(network.strengths >= LEAST_STRENGTH * network.strengths.max(initial=0.0))
     holding = edges_that_hold(network)
     strong = (strong if holding is None or not len(holding) else np.intersect1d(strong, holding))[:MAX_EDGES]
     for edge, ends in zip(strong.tolist(), network.ends[strong].tolist(), strict=True):
-        if len(told) == most:
+        if len(sentences) == most:
             break
         if min(times[end] for end in ends) > 0 or max(times[end] for end in ends) >= MAX_TIMES:
             continue
@@ -197,9 +197,9 @@ def _tell_edges(network: Network, sample: Dataset, most: int) -> list[str]:
         features = sorted(features, key=lambda feature: not is_linear(feature))
         sentence = next(filter(None, (_tell(sample, feature) for feature in features[:MAX_FEATURES])), None)
         if sentence is not None:
-            told.append(sentence[0].upper() + sentence[1:])
+            sentences.append(sentence[0].upper() + sentence[1:])
             times.update(set(ends))
-    return told
+    return sentences
 
 
 def _tell(sample: Dataset, feature: Feature) -> str | None:

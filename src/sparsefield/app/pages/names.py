@@ -66,12 +66,12 @@ def wrap_name(text: str, width: int) -> list[str]:
 @contextmanager
 def told_warnings(tell: Callable[[str], None], *ignored: type[Warning]) -> Iterator[None]:
     """Call ``tell`` once with the text of each UserWarning, and ignore other warnings."""
-    told: set[str] = set()
+    lines: set[str] = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         line = " ".join(str(message).split())
-        if line not in told:
-            told.add(line)
+        if line not in lines:
+            lines.add(line)
             tell(line)
 
     with warnings.catch_warnings():

@@ -166,8 +166,8 @@ class Session:
         """Return rows by their number or name."""
         rows, table = self._rows(), str(request.get("table", ""))
         rows.check(table, 0)
-        found = rows.find(table, str(request.get("text", "")), MAX_FOUND)
-        return {"rows": [{"row": row, "name": rows.row_name(table, row)} for row in found]}
+        numbers = rows.find(table, str(request.get("text", "")), MAX_FOUND)
+        return {"rows": [{"row": row, "name": rows.row_name(table, row)} for row in numbers]}
 
     def row(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Return a row: surprising values, beliefs about missing ones."""
@@ -201,10 +201,10 @@ class Session:
         for name, link in rows.data.links.items():
             pairs = rows.data.linked_rows(name)
             for here, there, (own, other) in ((link.table, link.to, pairs), (link.to, link.table, pairs[::-1])):
-                found = other[own == row].tolist() if here == table else []
-                if found:
-                    shown = [show(there, number) for number in found[:MAX_LINKED]]
-                    neighbors.append({"title": f"{there}, {name}", "more": len(found) - len(shown), "rows": shown})
+                linked = other[own == row].tolist() if here == table else []
+                if linked:
+                    shown = [show(there, number) for number in linked[:MAX_LINKED]]
+                    neighbors.append({"title": f"{there}, {name}", "more": len(linked) - len(shown), "rows": shown})
         return {"linked": neighbors, "reasons": linked_evidence(self.model.field_, self._linked_rows, table, row)}
 
     @cached_property

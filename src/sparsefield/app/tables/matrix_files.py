@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 import scipy.sparse as sp
 
+from sparsefield import config
 from sparsefield.app.tables.read import parquet_columns, parquet_files, polars_errors
-from sparsefield.data.memory import refuse_beyond_available
 from sparsefield.data.sparse_matrix import as_checked_csr
 from sparsefield.errors import DataError, list_first
 
@@ -36,7 +36,7 @@ def read_matrix(path: str | os.PathLike[str]) -> sp.csr_matrix:
     try:
         with zipfile.ZipFile(path) as archive:
             content = sum(entry.file_size for entry in archive.infolist())
-        refuse_beyond_available(2.0 * content, f"{path}: the matrix")
+        config.refuse_beyond_available(2.0 * content, f"{path}: the matrix")
         matrix = sp.load_npz(path)  # which never unpickles
     except DataError:
         raise

@@ -162,7 +162,7 @@ def _read_content(path: Path | str) -> _Content:
         raise DataError(f"{name}: the file cannot be opened ({error.strerror}): give a file with a table.") from None
     compression = next((word for start, word in _COMPRESSIONS.items() if data.startswith(start)), "")
     if compression:
-        from sparsefield.data.memory import refuse_beyond_available
+        from sparsefield.config import refuse_beyond_available
 
         parts, size = [], 0
         try:
@@ -296,7 +296,7 @@ def _read_sheet(data: bytes, name: str, options: FileFormat) -> SourceTable:
 
 def _refuse_archive(data: bytes, name: str) -> None:
     """Refuse a ZIP file that is encrypted, is no spreadsheet, or would not fit into memory."""
-    from sparsefield.data.memory import refuse_beyond_available
+    from sparsefield.config import refuse_beyond_available
 
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
@@ -332,7 +332,7 @@ def _read_statistical(content: _Content) -> pl.DataFrame:
     if find_spec("pyreadstat") is None:
         raise DataError(f"{content.name}: this is a file of SPSS, Stata or SAS: {_EXTRA} to read it.")
     # In a process of its own, since pyreadstat ends that in which it reads some damaged files.
-    from sparsefield.data.memory import available_memory
+    from sparsefield.config import available_memory
 
     words = [sys.executable, "-P", "-c", "import sparsefield.app.tables.read as r; r.send_statistical()"]
     memory = str(int(min(available_memory(), 2**40)))
