@@ -41,12 +41,6 @@ def test_sentences_documents_and_comments_are_told_apart(tmp_path) -> None:
     assert len(ChainCRF().fit(found, "label", sequence="sentence").predict(found.drop("label"))) == 4
 
 
-def test_lines_with_a_sign_and_no_tab_are_comments(tmp_path) -> None:
-    path = tmp_path / "train.conllu"
-    path.write_text("#newdoc id=3\n#sent_id=1\n1\t#\tSYM\n#\tone\ttwo\n")
-    assert read_conll(path).rows() == [(1, "1", "#", "SYM"), (1, "#", "one", "two")]
-
-
 def test_lines_with_other_numbers_of_columns_are_named(tmp_path) -> None:
     path = tmp_path / "train.txt"
     path.write_text("a b\nc\n\nd e f\n")
@@ -69,44 +63,26 @@ def test_files_that_cannot_be_used_are_refused(tmp_path, content, options, messa
     path.write_bytes(content)
     with pytest.raises(DataError, match=message):
         read_conll(path, **options)
-
-
-def test_a_missing_file_is_refused(tmp_path) -> None:
     with pytest.raises(DataError, match="cannot be read"):
-        read_conll(tmp_path / "nothing.txt")
-
-
-def test_ranges_and_empty_nodes_of_conllu_are_no_tokens(tmp_path) -> None:
-    path = tmp_path / "train.conllu"
-    path.write_text("# text = im\n1-2\tim\t_\n1\tin\tADP\n2\tdem\tDET\n2.1\tx\t_\n")
-    assert sentences(read_conll(path), "1") == [["in", "dem"]]
-
-
-def test_a_number_sign_is_a_token_in_a_file_with_blanks(tmp_path) -> None:
-    path = tmp_path / "train.txt"
-    path.write_text("# sent_id = 1\nat IN B\n# # B\n1 CD I\n\n# text = b\n# # B\n2 CD I\n")
-    found = read_conll(path)
-    assert sentences(found, "0") == [["at", "#", "1"], ["#", "2"]]
-    assert sentences(found, "2") == [["B", "B", "I"], ["B", "I"]]
-
-
-def test_comments_of_conllu_may_have_tabs(tmp_path) -> None:
-    path = tmp_path / "train.conllu"
-    path.write_text("# text = a\tb\n1\ta\tX\n2\t# b\tY\n\n# text = a\tb\tc\n1\tc\tX\n")
-    assert sentences(read_conll(path), "1") == [["a", "# b"], ["c"]]
+        read_conll(tmp_path / "nothing.txt", **options)
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "column", "words"),
     [
-        ("the DT O\r\ndog NN B\r\n\nran VB O\r\n", [["the", "dog"], ["ran"]]),
-        ("the DT O\r\rdog NN B\n\r\nran VB O", [["the"], ["dog"], ["ran"]]),
+        ("the DT O\r\ndog NN B\r\n\nran VB O\r\n", "0", [["the", "dog"], ["ran"]]),
+        ("the DT O\r\rdog NN B\n\r\nran VB O", "0", [["the"], ["dog"], ["ran"]]),
+        ("#newdoc id=3\n#sent_id=1\n1\t#\tSYM\n#\tone\ttwo\n", "1", [["#", "one"]]),
+        ("# text = im\n1-2\tim\t_\n1\tin\tADP\n2\tdem\tDET\n2.1\tx\t_\n", "1", [["in", "dem"]]),
+        ("# sent_id = 1\nat IN B\n# # B\n1 CD I\n\n# text = b\n# # B\n2 CD I\n", "0", [["at", "#", "1"], ["#", "2"]]),
+        ("# text = a\tb\n1\ta\tX\n2\t# b\tY\n\n# text = a\tb\tc\n1\tc\tX\n", "1", [["a", "# b"], ["c"]]),
+        ("New\u00a0York  B\nis\u2028 O\n", "0", [["New\u00a0York", "is\u2028"]]),
     ],
 )
-def test_each_line_has_its_own_end(tmp_path, text, words) -> None:
-    path = tmp_path / "train.txt"
+def test_lines_are_tokens_comments_or_neither(tmp_path, text, column, words) -> None:
+    path = tmp_path / "train.conllu"
     path.write_bytes(text.encode())
-    assert sentences(read_conll(path), "0") == words
+    assert sentences(read_conll(path), column) == words
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
@@ -114,12 +90,6 @@ def test_a_byte_order_mark_is_no_part_of_a_token(tmp_path, encoding) -> None:
     path = tmp_path / "train.txt"
     path.write_bytes(b"\xef\xbb\xbf" + "é X\n".encode())
     assert read_conll(path, encoding=encoding).rows() == [(1, "é", "X")]
-
-
-def test_only_blanks_and_tabs_divide_columns(tmp_path) -> None:
-    path = tmp_path / "train.txt"
-    path.write_text("New\u00a0York  B\nis\u2028 O\n", encoding="utf-8")
-    assert sentences(read_conll(path), "0") == [["New\u00a0York", "is\u2028"]]
 
 
 TOKENS: list[list[dict[str, Any]]] = [

@@ -122,24 +122,12 @@ def assert_alike(found: Schema, general: Schema) -> None:
         ours, theirs = getattr(found, part), getattr(general, part)
         assert len(ours) == len(theirs)
         for one, other in zip(ours, theirs, strict=True):
-            assert (one.name, one.role, one.states, one.reference) == (
-                other.name,
-                other.role,
-                other.states,
-                other.reference,
-            )
+            for name in ("name", "role", "states", "reference", "width", "numeric", "code_of_label"):
+                assert getattr(one, name) == getattr(other, name), name
             assert [type(state) for state in one.states] == [type(state) for state in other.states]
             assert one.frequencies == pytest.approx(other.frequencies, abs=1e-14)
-            assert (one.width, one.numeric, one.code_of_label) == (other.width, other.numeric, other.code_of_label)
-    for name in (
-        "n_variables",
-        "n_target_columns",
-        "n_columns",
-        "n_candidate_pairs",
-        "order",
-        "index_of_name",
-        "column_names",
-    ):
+    sizes = ("n_variables", "n_target_columns", "n_columns", "n_candidate_pairs")
+    for name in (*sizes, "order", "index_of_name", "column_names"):
         assert getattr(found, name) == getattr(general, name), name
     for name in ("widths", "offsets", "target_offsets", "variable_of_column"):
         assert np.array_equal(getattr(found, name), getattr(general, name)), name

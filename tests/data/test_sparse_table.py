@@ -181,19 +181,6 @@ def test_a_table_beyond_memory_is_refused_with_the_figure(monkeypatch) -> None:
         compile_table(source, learn_plain_schema(source))
 
 
-def test_a_digest_tells_codes_numbers_and_weights_apart() -> None:
-    X = np.column_stack([np.arange(40) % 2, np.linspace(0, 1, 40)])
-    schema = learn_plain_schema(as_source(X), observed=["x1"])
-    marks = set()
-    for column, weight in [(0, 1.0), (0, 2.0), (1, 1.0), (2, 1.0)]:
-        other = X.copy()
-        other[3, 0] = 1 - other[3, 0] if column == 1 else other[3, 0]
-        other[3, 1] = 0.25 if column == 2 else other[3, 1]
-        (block,) = compile_table(as_source(other), schema, sample_weight=np.full(40, weight)).blocks
-        marks.add(block.digest())
-    assert len(marks) == 4
-
-
 MATRIX = sp.csr_matrix((np.random.default_rng(0).random((40, 6)) < 0.4).astype(np.int8))
 
 

@@ -15,6 +15,7 @@ from sparsefield.errors import DataError, DateTextWarning
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame({"a": RNG.integers(0, 2, 40), "b": RNG.choice(list("xyz"), 40), "c": RNG.normal(size=40)})
+UNICODE = pd.Index(["\ud800", "b", "c"], dtype=object)
 ODD = {"number": 3, "nan": float("nan"), "frame": FRAME, "array": np.arange(3), "set": {"a"}, "text": "a"}
 
 
@@ -24,15 +25,11 @@ def field() -> MarkovField:
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_events_and_evidence_are_dicts(field, kind) -> None:
+def test_events_evidence_and_states_are_dicts(field, kind) -> None:
     with pytest.raises(DataError, match=r"event is a .*; it must be"):
         field.probability(ODD[kind])
     with pytest.raises(DataError, match=r"given is a .*; it must be"):
         field.probability({"a": 1}, given=ODD[kind])
-
-
-@pytest.mark.parametrize("kind", ODD)
-def test_states_are_lists_by_column(kind) -> None:
     with pytest.raises(DataError, match=r"states is a .*; it must be"):
         MarkovField(l1=1.0).fit(FRAME, states=ODD[kind])
 
@@ -69,11 +66,6 @@ def test_integers_beyond_floats_are_no_labels(cells) -> None:
         MarkovField(l1=1.0, kinds={"q": "nominal"}).fit(frame)
 
 
-def test_names_of_columns_are_valid_text() -> None:
-    with pytest.raises(DataError, match="a column whose name is no valid Unicode"):
-        MarkovField(l1=1.0).fit(FRAME.set_axis(pd.Index(["\ud800", "b", "c"], dtype=object), axis=1))
-
-
 def test_huge_parameters_and_no_penalty_compute_no_undefined_numbers() -> None:
     with pytest.raises(ValueError, match=r"gamma must be a number between 0 and 1e\+06"):
         MarkovField(selection=EBIC(gamma=1e308)).fit(FRAME)
@@ -94,6 +86,7 @@ def test_one_row_is_refused(estimator) -> None:
     ("ask", "words"),
     [
         (lambda field: field.transform(FRAME, fill=FRAME), "fill must be one of"),
+        (lambda field: MarkovField().fit(FRAME.set_axis(UNICODE, axis=1)), "name is no valid Unicode"),
         (lambda field: field.infer(FRAME).quantile(10**400), "q must be a number between 0 and 1"),
         (lambda field: field.probability({"a": 1}, gibbs=FRAME), "gibbs must be None or a Gibbs"),
         (lambda field: field.complete(FRAME, max_cells=FRAME), "max_cells must be"),

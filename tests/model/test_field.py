@@ -16,7 +16,7 @@ from sparsefield.data import Layout, Relational, as_source
 from sparsefield.data.layout import are_valid_pairs
 from sparsefield.data.links import Template
 from sparsefield.induction import all_pairs
-from sparsefield.model import Field, compile_adjacency
+from sparsefield.model import compile_adjacency
 
 
 @given(seed=st.integers(0, 2**32 - 1), share=st.sampled_from([0.0, 0.3, 1.0]))
@@ -40,15 +40,6 @@ def test_arcs_lead_from_every_source_to_every_target_once(make_problem, seed, sh
     assert set(found) == expected
     assert [arc[:2] for arc in found] == sorted(arc[:2] for arc in found)
     assert graph.widest == max(v.width for v in problem.schema.targets)
-
-
-def test_theta_is_biases_then_pair_weights(make_problem) -> None:
-    problem = make_problem(1)
-    n = problem.schema.n_target_columns
-    field = Field(problem.layout, problem.theta[:n], problem.pairs, problem.theta[n:])
-    assert np.array_equal(field.theta, problem.theta)
-    (graph,) = field.graphs
-    assert graph.arc_offsets[-1] == len(graph.arc_source)
 
 
 def linked(left: tuple[str, ...] | None, right: tuple[str, ...] | None) -> Layout:
