@@ -4,12 +4,10 @@ With z the logits of the columns of a variable, the logit of state k is log base
 scores times their logits; see `sparsefield.data.coding.Coding`.
 """
 
-import math
-
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.elementary import FAST, add_scaled, exp_below_in_place
+from sparsefield.kernels.elementary import FAST, add_scaled, exp_below_in_place, exp_nonpositive
 
 
 @njit(nogil=True, cache=True)
@@ -103,13 +101,36 @@ def state_logit(coding, v, state, z, at):
 @njit(nogil=True, cache=True)
 def state_weights(coding, v, z, at, p):
     """Set p to weights of the states of a variable, in proportion to their probabilities, and return their sum."""
-    first, count = coding.state_offsets[v], coding.state_offsets[v + 1] - coding.state_offsets[v]
-    top, total = -np.inf, 0.0
-    for k in range(count):
-        p[k] = state_logit(coding, v, first + k, z, at)
-        top = max(top, p[k])
-    for k in range(count):
-        p[k] = math.exp(p[k] - top)
+    first, last, n_scores = coding.state_offsets[v], coding.state_offsets[v + 1], coding.n_scores[v]
+    if last - first == 2 and coding.has_reference[v]:
+        p[0], p[1] = exp_nonpositive(min(-z[0, at], 0.0)), exp_nonpositive(min(z[0, at], 0.0))
+        return p[0] + p[1]
+    weights, base, scores = p[: last - first], coding.log_base[first:last], coding.scores[first:last]
+    z_a, z_b = z[0, at] if n_scores > 0 else 0.0, z[1, at] if n_scores > 1 else 0.0
+    _set_cell_logits(base, scores, coding.indicator[first:last], z_a, z_b, z[:, at], weights)
+    top = weights[0]
+    for weight in weights:
+        top = weight if weight > top else top
+    return _exponentiate_cell(weights, top)
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _set_cell_logits(base, scores, indicator, z_a, z_b, z, logit):
+    """Set the logits of all states of a cell; this loop, but not its second part, can be vectorized."""
+    for k in range(logit.shape[0]):
+        logit[k] = base[k] + scores[k, 0] * z_a + scores[k, 1] * z_b
+    for k in range(logit.shape[0]):
+        if indicator[k] >= 0:
+            logit[k] += z[indicator[k]]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def _exponentiate_cell(p, top):
+    """Replace the logits p of a cell by exponentials below the top, and return their sum."""
+    total = 0.0
+    for k in range(p.shape[0]):
+        p[k] = exp_nonpositive(p[k] - top)
+    for k in range(p.shape[0]):
         total += p[k]
     return total
 
