@@ -11,7 +11,7 @@ from sparsefield import MarkovField
 from sparsefield.compute import Threads
 from sparsefield.data import Dataset, Layout, Source, Table, as_source, compile_table
 from sparsefield.errors import DataError
-from sparsefield.inference import draw, gibbs
+from sparsefield.inference import INFERENCE, ShortGibbs, draw, gibbs, infer_marginals
 from sparsefield.model import Field
 
 
@@ -68,6 +68,21 @@ def test_samples_have_the_exact_marginals_and_pairs(row, triple) -> None:
     degrees = len(common) - 1
     assert chi < degrees + 4.5 * np.sqrt(2 * degrees)
     assert degrees >= 2
+
+
+@pytest.mark.parametrize("depend", [False, True])
+def test_short_chains_are_exact_for_cells_that_depend_on_no_other_missing_one(depend) -> None:
+    field = small_field()
+    between = np.isin(np.asarray(field.schema.variable_of_column)[field.pairs], (0, 2)).all(axis=1)
+    chosen = ~between | depend
+    assert between.any()
+    nothing = field.conjunctions, field.conjunction_weights
+    field = Field(field.layout, field.biases, field.pairs[chosen], field.weights[chosen], *nothing)
+    sample = Dataset.single(rows_like(field, [np.nan, 2, np.nan, 1, 0.7], 3))
+    with Threads(1) as engine:
+        methods = INFERENCE["exact"](), ShortGibbs()
+        exact, short = (infer_marginals(field, sample, method, engine).values[0] for method in methods)
+    assert short == pytest.approx(exact, abs=0.1 if depend else 1e-9)
 
 
 def test_sampling_conditions_on_given_cells_and_returns_the_targets() -> None:

@@ -145,8 +145,8 @@ class ShortGibbs(InferenceMethod):
     """
 
     copies: int = 8
-    burn_in: int = 3
-    sweeps: int = 5
+    burn_in: int = 2
+    sweeps: int = 4
     name = "gibbs"
 
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> FillResult:

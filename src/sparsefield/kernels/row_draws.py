@@ -102,22 +102,24 @@ def draw_copies(problem, slots, keys, burn_in, sweeps, values, drawn, sums):
         for e in range(problem.entity_start.shape[0]):
             stream = mix(keys[e], sweep + 1)
             for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
-                first, v = slots.slot_offsets[g], problem.cell_variable[g]
+                first, last, v = slots.slot_offsets[g], slots.slot_offsets[g + 1], problem.cell_variable[g]
+                # All copies of a cell that depends on no other missing one have the same probabilities, in each sweep.
+                alike = slots.arc_offsets[first] == slots.arc_offsets[last]
+                alike = alike and slots.term_offsets[first] == slots.term_offsets[last]
+                if alike and sums.shape[0] and sweep != burn_in:
+                    continue
                 count = coding.state_offsets[v + 1] - coding.state_offsets[v]
-                columns = values[first : slots.slot_offsets[g + 1]]
+                columns = values[first:last]
                 for s in range(columns.shape[0]):
                     _slot_logits(slots, first + s, values, z[s])
                 offset, stream = uniform(stream)
                 stream = _shuffle(strata, stream)
-                last = first + columns.shape[0]
-                alike = slots.arc_offsets[first] == slots.arc_offsets[last]  # all copies have the same probabilities
-                alike = alike and slots.term_offsets[first] == slots.term_offsets[last]
                 total = 1.0
                 for c in range(copies):
                     if c == 0 or not alike:
                         total = state_weights(coding, v, z, c, p)
                         if sweep >= burn_in and sums.shape[0]:
-                            factor = (copies if alike else 1) / total
+                            factor = (copies * sweeps if alike else 1) / total
                             for k in range(count):
                                 sums[problem.state_offsets[g] + k] += p[k] * factor
                     drawn[g, c] = choose_state(p, count, total * (strata[c] + offset) / copies)

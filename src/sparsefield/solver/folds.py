@@ -29,9 +29,13 @@ from sparsefield.solver.working_set import make_field
 MIN_ROWS = 50
 """Plain tables with fewer rows, and linked tables, hold out cells instead of rows."""
 
-HIDDEN_SHARE, MANY_CELLS = 0.25, 5_000
-"""Share of the known cells of held-out rows that are hidden at a time where cells are missing; with fewer cells than
-that, all others are hidden in turn."""
+HIDDEN_SHARE, MANY_CELLS, MOST_CELLS = 0.25, 4_000, 100_000
+"""Share of the known cells of held-out rows that are hidden at a time where cells are missing; other shares are hidden
+in turn, until copies of the rows have so many cells; and cells of the held-out rows of a fold that are used at most."""
+
+FEW_FOLDS, MANY_ROWS = 3, 1_000
+"""Folds in which values of l1 are compared if there are so many rows. More folds lower the standard error of a
+comparison, and the choice of the worse one of two values costs less than a fifth of it on average."""
 
 BATCHES = 10
 """Number of batches in which the held-out data of a fold are scored; the differences of two fields between batches give
@@ -86,19 +90,20 @@ class Fold:
         """Return the point at some l1, which is learned once.
 
         The fit starts from the current weights, if their l1 is larger, or from the point at the nearest l1. A fold
-        without points takes that of another fold, which has seen the held-out data of this one: it takes
-        two steps, or these data would show.
+        without points takes that of another fold, which has seen the held-out data of this one: they would show,
+        unless its l1 is larger, so that the weights have to move, or the fit takes two steps.
         """
         if l1 in self.points:
             return self.points[l1]
         points = self.points or ({} if other is None else other.points)
         start = None
         if points and not (self._last is not None and self._last > l1):
-            nearest = min(points, key=lambda at: (round(abs(np.log(at / l1)), 6), -at))
+            larger = {} if self.points else {at for at in points if at > l1}
+            nearest = min(larger or points, key=lambda at: (round(abs(np.log(at / l1)), 6), -at))
             start = WarmStart.from_field(points[nearest].field)
-        if start is not None and not self.points:
-            self._path.step_to(l1, start, ahead=self._ahead)
-            start = None
+            if not self.points and not larger:
+                self._path.step_to(l1, start, ahead=self._ahead)
+                start = None
         fitted = self._path.step_to(l1, start, ahead=self._ahead).field
         scores, weights = self._score(self._path)
         self.points[l1], self._last = PathPoint(l1, scores, fitted, weights), l1
@@ -131,6 +136,7 @@ class FoldGrid:
     values : (values,), falling
     threads : for the other folds, or None
     hear : called with the first fold's points, and with those of all folds
+    n_few : number of folds in which values are compared; all, by default, decide about the field without pairs, too
     """
 
     def __init__(
@@ -141,8 +147,10 @@ class FoldGrid:
         values: np.ndarray,
         threads: ThreadPoolExecutor | None,
         hear: Callable[[PathPoint], None],
+        n_few: int | None = None,
     ) -> None:
         self._folds, self._n_folds, self._open_fold = [first], n_folds, open_fold
+        self._n_few = n_folds if n_few is None else min(n_few, n_folds)
         self._values, self._threads, self._hear = values.tolist(), threads, hear
         self._heard: set[int] = set()
 
@@ -157,21 +165,22 @@ class FoldGrid:
             self._hear(point)
         return point
 
-    def pool(self, indices: Iterable[int]) -> None:
-        """Fit all folds at some values."""
-        new = [index for index in sorted(indices) if not self._is_pooled(index)]
+    def pool(self, indices: Iterable[int], *, few: bool = False) -> None:
+        """Fit all folds, or few of them, at some values."""
+        n_folds = self._n_few if few else self._n_folds
+        new = [index for index in sorted(indices) if self._n_fitted(index) < n_folds]
         for index in new:
             self.lead(index)
-        if self._n_folds == 1 or not new:
+        if n_folds == 1 or not new:
             return
-        while len(self._folds) < self._n_folds:
+        while len(self._folds) < n_folds:
             self._folds.append(self._open_fold(len(self._folds)))
         first, values = self._folds[0], [self._values[index] for index in new]
 
         def fit(fold: Fold) -> list[PathPoint]:
             return [fold.fit(l1, first) for l1 in values]
 
-        waiting = [(fold, self._threads and self._threads.submit(fit, fold)) for fold in self._folds[1:]]
+        waiting = [(fold, self._threads and self._threads.submit(fit, fold)) for fold in self._folds[1:n_folds]]
         for fold, task in reversed(waiting):  # this thread helps with those that have not begun
             if task is None or task.cancel():
                 fit(fold)
@@ -195,7 +204,7 @@ class FoldGrid:
         """
         first = self._folds[0].points
         tried = [index for index, l1 in enumerate(self._values) if l1 in first]
-        pooled = [index for index in tried if self._is_pooled(index)] or tried
+        pooled = [index for index in tried if self.is_pooled(index)] or tried
         points = {}
         for index in tried:
             near = min(pooled, key=lambda other: abs(other - index))
@@ -204,9 +213,12 @@ class FoldGrid:
             points[index] = PathPoint(own.l1, np.concatenate([own.scores, others]), own.field, every.weights)
         return points
 
-    def _is_pooled(self, index: int) -> bool:
-        fitted = [fold for fold in self._folds if self._values[index] in fold.points]
-        return len(fitted) == self._n_folds
+    def is_pooled(self, index: int) -> bool:
+        """Return whether the folds in which values are compared have been fitted at a value."""
+        return self._n_fitted(index) >= self._n_few
+
+    def _n_fitted(self, index: int) -> int:
+        return sum(self._values[index] in fold.points for fold in self._folds)
 
 
 # -- division of the data ----------------------------------------------------------------------------------------------
@@ -309,7 +321,10 @@ def _row_fold(
     units = np.arange(len(rows)) if groups is None else np.unique(groups[rows], return_inverse=True)[1]
     batches = units % BATCHES
     if dataset.is_dense and dataset.has_missing:
-        return rest, partial(score_cells, cells=_hide_cells(held_out, batches), engine=engine, options=options)
+        n_used = min(len(rows), MOST_CELLS // dataset.layout.n_targets + 1)
+        some = np.linspace(0, len(rows) - 1, n_used).astype(np.int64)
+        cells = _hide_cells(held_out.subset(some), batches[some])
+        return rest, partial(score_cells, cells=cells, engine=engine, options=options)
     score = partial(score_row_batches, dataset=held_out, batches=batches, engine=engine, options=options)
     return deduplicate_rows(rest), score
 
@@ -331,7 +346,7 @@ def _hide_cells(dataset: Dataset, batches: np.ndarray) -> HiddenCells:
     (table,), (width,) = dataset.tables, dataset.layout.widths
     codes, n_parts = table.codes(), round(1 / HIDDEN_SHARE)
     part_of_cell = (np.random.default_rng(0).random(codes.shape) * n_parts).astype(np.int64)
-    used = range(n_parts if codes.size < MANY_CELLS else 1)
+    used = range(min(n_parts, -(-MANY_CELLS // codes.size)))
     hidden = np.concatenate([(part_of_cell == part) & (codes >= 0) for part in used], axis=1)
     rows, codes = np.tile(np.arange(table.n_rows), len(used)), np.tile(codes, len(used))
     shown = rebuild_table(table, np.where(hidden, -1, codes), rows, int(width))

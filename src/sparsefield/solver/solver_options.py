@@ -120,10 +120,10 @@ class HeldOut(SelectionCriterion):
     Parameters
     ----------
     folds : "auto" or int
-        Number of parts of the rows. The first is held out while l1 is searched; at values about which it leaves doubt,
-        each is held out in turn, and the scores of all of them are pooled. "auto" is 5; a table with fewer than 50
-        rows, and linked tables, hold out cells once. 1 holds out a part once: faster, but l1 then depends strongly on
-        ``random_state``.
+        Number of parts of the rows. The first is held out while l1 is searched; near its best value each is held out in
+        turn, of 1,000 rows and more three of them, and their scores are pooled. "auto" is 5;
+        a table with fewer than 50 rows, and linked tables, hold out cells once. 1 holds out a part once: faster, but l1
+        then depends strongly on ``random_state``.
     fraction : float
         Share of the rows or cells that is held out once.
 
