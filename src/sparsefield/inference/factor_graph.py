@@ -203,7 +203,17 @@ def _fill_tables(problem: MissingProblem, structure: FactorStructure, features: 
 def write_probabilities(problem: MissingProblem, probabilities: Array) -> None:
     """Write the probabilities of all states of all missing cells into the problem, and the columns that they imply."""
     problem.probabilities[:] = probabilities
-    kernels.write_expected_columns(problem, problem.cell_positions)
+    coding, offsets, start = problem.coding, problem.state_offsets[:-1], problem.cell_positions
+    counts = np.diff(problem.state_offsets)
+    state = expand(coding.state_offsets[problem.cell_variable], counts)
+    column, first = coding.indicator[state], np.repeat(start, counts)
+    on = column >= 0
+    problem.beliefs[expand(start, problem.cell_width)] = 0.0
+    np.add.at(problem.beliefs, (first + column)[on], probabilities[on])  # levels share bins
+    for d in range(2):
+        cells = np.flatnonzero(coding.n_scores[problem.cell_variable] > d)
+        if len(cells):
+            problem.beliefs[start[cells] + d] = np.add.reduceat(probabilities * coding.scores[state, d], offsets)[cells]
 
 
 def _group_by_cells(features: kernels.GroundFeatures, counts: Array) -> tuple[_CellSets, Array]:

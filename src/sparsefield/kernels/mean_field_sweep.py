@@ -22,14 +22,15 @@ _PRODUCT_LIMIT = 1e200
 # block. So what `sweep` calls for every variable has plain arrays as arguments.
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True, fastmath=FAST, inline="always")
 def logits(graph, theta, state, columns, factors, sources, z):
     """Set z = b_s + sum_r w_sr q_r for the rows of a block; ``factors`` and ``sources`` are buffers for four arcs."""
     first, last = graph.arc_offsets[state], graph.arc_offsets[state + 1]
-    bias = theta[graph.first + state]
+    bias, source, feature = theta[graph.first + state], graph.term_source, graph.term_feature
     _add_arcs(bias, first, last, graph.arc_feature, graph.arc_source, theta, columns, factors, sources, z)
-    if graph.term_offsets[state] < graph.term_offsets[state + 1]:
-        _add_terms(graph, theta, state, columns, factors, sources, z)
+    first, last = graph.term_offsets[state], graph.term_offsets[state + 1]
+    if first < last:
+        _add_terms(first, last, graph.term_run, source, feature, theta, columns, factors, sources, z)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -52,27 +53,26 @@ def _add_arcs(bias, first, last, arc_feature, arc_source, theta, columns, factor
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _add_terms(graph, theta, state, columns, factors, sources, z):
-    """Add the arcs from conjunctions to the logits of a state."""
-    k, end = graph.term_offsets[state], graph.term_offsets[state + 1]
+def _add_terms(k, end, term_run, term_source, term_feature, theta, columns, factors, sources, z):
+    """Add the arcs from conjunctions to the logits of a state, those from k to the end."""
     inner = np.empty(z.shape[0])
     while k < end:
-        stop = k + graph.term_run[k]
+        stop = k + term_run[k]
         for i in range(inner.shape[0]):
             inner[i] = 0.0
         pending = 0
         for j in range(k, stop):
-            weight = theta[graph.term_feature[j]]
+            weight = theta[term_feature[j]]
             if weight != 0.0:
                 factors[pending] = weight
-                sources[pending] = graph.term_source[j, 0]
+                sources[pending] = term_source[j, 0]
                 pending += 1
                 if pending == 4:
                     add_four_scaled(inner, factors, columns, sources)
                     pending = 0
         for j in range(pending):
             add_scaled(inner, factors[j], columns[sources[j]])
-        _multiply_columns(inner, columns, graph.term_source[k])
+        _multiply_columns(inner, columns, term_source[k])
         for i in range(inner.shape[0]):
             z[i] += inner[i]
         k = stop
@@ -187,6 +187,7 @@ def sweep(block, graph, theta, start, stop, sequential, current, errors, sums):
     cell_offsets, missing_rows, target_offsets = block.cell_offsets, block.missing_rows, graph.target_offsets
     arc_offsets, arc_feature, arc_source = graph.arc_offsets, graph.arc_feature, graph.arc_source
     term_offsets, first_bias, coding = graph.term_offsets, graph.first, graph.coding
+    term_run, term_source, term_feature = graph.term_run, graph.term_source, graph.term_feature
     state_offsets, log_base, has_reference = coding.state_offsets, coding.log_base, coding.has_reference
     products, logs = np.ones(rows), np.zeros(rows)
     top, total = np.empty(rows), np.empty(rows)
@@ -215,8 +216,9 @@ def sweep(block, graph, theta, start, stop, sequential, current, errors, sums):
                 total_of_state = sums[state - target_offsets[start]]
                 for i in range(rows):
                     z[s, i] = bias + total_of_state[i]
-            if term_offsets[state] < term_offsets[state + 1]:
-                _add_terms(graph, theta, state, current, factors, sources, z[s])
+            begin, end = term_offsets[state], term_offsets[state + 1]
+            if begin < end:
+                _add_terms(begin, end, term_run, term_source, term_feature, theta, current, factors, sources, z[s])
         missing = missing_rows[cell_offsets[v] : cell_offsets[v + 1]]
         if missing.shape[0] > 0:
             if sequential:

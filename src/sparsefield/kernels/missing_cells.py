@@ -257,18 +257,6 @@ def set_unary_logits(problem, column_offsets, column_logits, unary_logits):
 
 
 @njit(nogil=True, cache=True)
-def write_expected_columns(problem, start):
-    """Set the beliefs of missing cells to the expectations of their columns, which begin at ``start`` (cells,)."""
-    beliefs = problem.beliefs.reshape(-1, 1)
-    for g in range(start.shape[0]):
-        for s in range(problem.cell_width[g]):
-            beliefs[start[g] + s, 0] = 0.0
-        for k in range(problem.state_offsets[g + 1] - problem.state_offsets[g]):
-            p = problem.probabilities[problem.state_offsets[g] + k]
-            coded.add_columns(problem.coding, problem.cell_variable[g], k, p, beliefs[start[g] :], np.int64(0))
-
-
-@njit(nogil=True, cache=True)
 def add_feature_tables(problem, features, sets, set_of_feature, out):
     """Add each ground feature, as a function of the states of its cells, to the table of its set of cells."""
     coding = problem.coding

@@ -4,6 +4,7 @@ Also whole fits of a field with an L1 penalty to few rows, without the interpret
 """
 
 import numpy as np
+import scipy.linalg.cython_blas  # noqa: F401  # loaded before the number of its threads is limited
 from numba import njit
 
 from sparsefield.kernels.mean_field_sweep import sweep
@@ -45,25 +46,26 @@ def minimize(model, gradient, strengths, ridge, theta, max_change, tolerance, ma
     max_passes : number of passes over the parameters at most
     step : (parameters,), output
     """
-    size = theta.shape[0]
-    products = np.zeros(model.arc_offsets[-1])
-    diagonal = np.empty(size)
+    size, offsets, arcs_of, block_of = theta.shape[0], model.parameter_offsets, model.arcs_of, model.block_of
+    arc_offsets, starts, blocks = model.arc_offsets, model.starts, model.blocks
+    products = np.zeros(arc_offsets[-1])
+    diagonal, listed = np.empty(size), np.empty(size, dtype=np.int64)
     for f in range(size):
         diagonal[f], step[f] = ridge[f], 0.0
-        for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
-            a = model.arcs_of[j]
-            block = model.block_of[a]
-            start, width = model.arc_offsets[block], model.arc_offsets[block + 1] - model.arc_offsets[block]
-            row = model.starts[block] + (a - start) * width
-            for i in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
-                if model.block_of[model.arcs_of[i]] == block:
-                    diagonal[f] += model.blocks[row + model.arcs_of[i] - start]
-    listed = np.empty(size, dtype=np.int64)
+        for j in range(offsets[f], offsets[f + 1]):
+            a = arcs_of[j]
+            block = block_of[a]
+            start, width = arc_offsets[block], arc_offsets[block + 1] - arc_offsets[block]
+            row = starts[block] + (a - start) * width
+            for i in range(offsets[f], offsets[f + 1]):
+                if block_of[arcs_of[i]] == block:
+                    diagonal[f] += blocks[row + arcs_of[i] - start]
     for _ in range(max_passes):
         # At one point: what each parameter has when its turn comes says little, since all others move after it.
         worst, n_listed = 0.0, 0
         for f in range(size):
-            violation = _violation(_slope(model, f, gradient, ridge, step, products), theta[f] + step[f], strengths[f])
+            slope = _slope(gradient[f] + ridge[f] * step[f], arcs_of, offsets[f], offsets[f + 1], products)
+            violation = _violation(slope, theta[f] + step[f], strengths[f])
             if violation > 0.0 and abs(step[f]) < max_change:
                 worst = max(worst, violation)
             if violation > _SHARE * tolerance:
@@ -74,31 +76,31 @@ def minimize(model, gradient, strengths, ridge, theta, max_change, tolerance, ma
         least = max(_LARGE * worst, _SHARE * tolerance)
         for k in range(n_listed):
             f = listed[k]
-            slope, old = _slope(model, f, gradient, ridge, step, products), theta[f] + step[f]
+            slope = _slope(gradient[f] + ridge[f] * step[f], arcs_of, offsets[f], offsets[f + 1], products)
+            old = theta[f] + step[f]
             if _violation(slope, old, strengths[f]) > least:
                 value = old - slope / diagonal[f]
                 new = np.sign(value) * max(abs(value) - strengths[f] / diagonal[f], 0.0)
                 change = min(max(new - theta[f], -max_change), max_change) - step[f]
                 step[f] += change
-                for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
-                    a = model.arcs_of[j]
-                    block = model.block_of[a]
-                    start, stop = model.arc_offsets[block], model.arc_offsets[block + 1]
-                    row = model.starts[block] + (a - start) * (stop - start)
+                for j in range(offsets[f], offsets[f + 1]):
+                    a = arcs_of[j]
+                    block = block_of[a]
+                    start, stop = arc_offsets[block], arc_offsets[block + 1]
+                    row = starts[block] + (a - start) * (stop - start)
                     for b in range(stop - start if change != 0.0 else 0):  # 0 where the step has its largest size
-                        products[start + b] += change * model.blocks[row + b]
+                        products[start + b] += change * blocks[row + b]
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _slope(model, f, gradient, ridge, step, products):
-    """Return the derivative of the model for a parameter, without L1."""
-    slope = gradient[f] + ridge[f] * step[f]
-    for j in range(model.parameter_offsets[f], model.parameter_offsets[f + 1]):
-        slope += products[model.arcs_of[j]]
+@njit(nogil=True, cache=True)
+def _slope(slope, arcs_of, first, last, products):
+    """Add the products of the arcs of a parameter to its slope: the derivative of the model, without L1."""
+    for j in range(first, last):
+        slope += products[arcs_of[j]]
     return slope
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True)
 def _violation(slope, value, strength):
     """Return by how much a parameter violates its optimality condition."""
     if value > 0.0:
@@ -125,28 +127,30 @@ def newton_step(system, theta, gradient, strengths, ridge, max_change, share, to
     exact than ``share`` of the violation of optimality here, or than ``tolerance``.
     """
     reduced, start, strong = gradient.copy(), theta.copy(), strengths.copy()
-    for v in range(system.free_offsets.shape[0] - 1):
-        first, last = system.arc_offsets[v], system.arc_offsets[v + 1]
-        left, right = system.free_offsets[v], system.free_offsets[v + 1]
+    arc_offsets, free_offsets, free_biases = system.arc_offsets, system.free_offsets, system.free_biases
+    parameter_of, product_starts, of_weights = system.parameter_of, system.product_starts, system.of_weights
+    for v in range(free_offsets.shape[0] - 1):
+        first, last = arc_offsets[v], arc_offsets[v + 1]
+        left, right = free_offsets[v], free_offsets[v + 1]
         for f in range(left, right):
-            bias, at = system.free_biases[f], system.product_starts[v] + (f - left) * (last - first)
+            bias, at = free_biases[f], product_starts[v] + (f - left) * (last - first)
             for j in range(last - first):
-                reduced[system.parameter_of[first + j]] -= gradient[bias] * system.of_weights[at + j]
+                reduced[parameter_of[first + j]] -= gradient[bias] * of_weights[at + j]
             reduced[bias], start[bias], strong[bias] = 0.0, 0.0, np.inf
     step = np.empty(theta.shape[0])
     tolerance = max(share * largest_violation(start, reduced, strong), tolerance)
     minimize(system, reduced, strong, ridge, start, max_change, tolerance, max_passes, step)
-    for v in range(system.free_offsets.shape[0] - 1):
-        first, last = system.arc_offsets[v], system.arc_offsets[v + 1]
-        left, right = system.free_offsets[v], system.free_offsets[v + 1]
+    for v in range(free_offsets.shape[0] - 1):
+        first, last = arc_offsets[v], arc_offsets[v + 1]
+        left, right = free_offsets[v], free_offsets[v + 1]
         for f in range(left, right):
             change, at = 0.0, system.inverse_starts[v] + (f - left) * (right - left)
             for g in range(left, right):
-                change -= system.of_gradient[at + g - left] * gradient[system.free_biases[g]]
-            at = system.product_starts[v] + (f - left) * (last - first)
+                change -= system.of_gradient[at + g - left] * gradient[free_biases[g]]
+            at = product_starts[v] + (f - left) * (last - first)
             for j in range(last - first):
-                change -= system.of_weights[at + j] * step[system.parameter_of[first + j]]
-            step[system.free_biases[f]] = min(max(change, -max_change), max_change)
+                change -= of_weights[at + j] * step[parameter_of[first + j]]
+            step[free_biases[f]] = min(max(change, -max_change), max_change)
     return step
 
 

@@ -4,7 +4,7 @@ Under pseudo-likelihood every variable is a multinomial regression of its column
 and errors are those of `sparsefield.kernels.mean_field_sweep`. Newton steps, Wald statistics, intervals, bootstraps
 and comparisons of groups all have their Hessians from here.
 
-Assignments of arrays to slices, and expressions of whole arrays, are loops here: they take seconds to compile.
+They are products of matrices, which would not be faster in a kernel, and take seconds to compile there.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,14 +12,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg.cython_blas  # noqa: F401  # loaded before the number of its threads is limited
 from numba import njit
-
-from sparsefield.kernels.coded_columns import column_value, expected_columns
-from sparsefield.kernels.elementary import add_scaled
-
-CHUNK = 64
-"""Sources whose products with all sources before them are one product of matrices: the other half is symmetric."""
 
 HESSIAN_ROWS = 4096
 """Rows of a design that are in memory at a time."""
@@ -134,9 +127,20 @@ def _offsets(counts: np.ndarray) -> np.ndarray:
     return np.concatenate([[0], np.cumsum(counts)])
 
 
-@njit(nogil=True, cache=True)
-def set_newton_system(block, coding, p, columns, designs, free, max_rows, least, first, last, before, system):
-    """Set the matrices of the variables of a table from ``first`` to ``last``.
+def set_newton_system(
+    block: Any,
+    coding: Any,
+    p: np.ndarray,
+    columns: np.ndarray,
+    designs: Designs,
+    free: np.ndarray,
+    max_rows: int,
+    least: float,
+    variables: range,
+    before: int,
+    system: NewtonSystem,
+) -> None:
+    """Set the matrices of some variables of a table.
 
     Parameters
     ----------
@@ -147,95 +151,54 @@ def set_newton_system(block, coding, p, columns, designs, free, max_rows, least,
     least : added to the curvature of biases
     before : number of variables of the tables before this one
     """
-    for v in range(first, last):
+    for v in variables:
         ends = designs.offsets[designs.target_offsets[v] : designs.target_offsets[v + 1] + 1]
-        begin, end = ends[0], ends[-1]
-        if begin == end:
+        if ends[0] == ends[-1]:
             continue
-        weight = block.weight.copy()
-        for g in range(block.cell_offsets[v], block.cell_offsets[v + 1]):
-            weight[block.missing_rows[g]] = 0.0
-        states, rows, weight = _chosen_rows(coding, v, p, weight, ends.shape[0] - 1, max_rows)
-        source, parameter = designs.source[begin:end], designs.parameter[begin:end]
-        hessian, of_biases = regression_hessian(
-            coding, v, states, weight, columns, rows, source, designs.products, ends - begin
-        )
-        arcs, column, n_arcs, n_free = np.empty(end - begin, np.int64), np.empty(ends.shape[0], np.int64), 0, 0
-        for c in range(ends.shape[0] - 1):
-            is_free = free[parameter[ends[c] - begin]]
-            if is_free:
-                column[n_free] = c
-                n_free += 1
-            for k in range(ends[c] + is_free - begin, ends[c + 1] - begin):
-                arcs[n_arcs] = k
-                n_arcs += 1
-        own, cross, number = np.empty((n_free, n_free)), np.empty((n_free, n_arcs)), before + v
-        for c in range(n_free):
-            for d in range(n_free):
-                own[c, d] = of_biases[column[c], column[d]]
-            for a in range(n_arcs):
-                cross[c, a] = hessian[ends[column[c]] - begin, arcs[a]]
-        inverse = _pseudo_inverse(own, least)
-        matrix = system.blocks[system.starts[number] : system.starts[number + 1]]
-        for a in range(n_arcs):
-            for b in range(n_arcs):
-                matrix[a * n_arcs + b] = hessian[arcs[a], arcs[b]]
-        product, row = system.of_weights[system.product_starts[number] :], np.empty(n_arcs)
-        for c in range(n_free):
-            row[:] = 0.0
-            for d in range(n_free):
-                system.of_gradient[system.inverse_starts[number] + c * n_free + d] = inverse[c, d]
-                add_scaled(row, inverse[c, d], cross[d])
-            for a in range(n_arcs):
-                product[c * n_arcs + a] = row[a]
-        for a in range(n_arcs):
-            row[:] = 0.0
-            for c in range(n_free):
-                add_scaled(row, product[c * n_arcs + a], cross[c])
-            for b in range(n_arcs):
-                matrix[a * n_arcs + b] -= row[b]
+        own, weight = designs.of_variable(v), _observed_weight(block, v)
+        states, table = p[slice(*coding.state_offsets[v : v + 2])], _state_columns(coding, v, len(ends) - 1)
+        variance = ((table * table).T @ states - np.square(table.T @ states)).sum(axis=0) * weight
+        rows, before_choice = np.empty(len(weight), dtype=np.int64), variance.copy()
+        rows = rows[: choose_rows(variance, max_rows, rows)]
+        if len(rows) < len(weight):
+            states, weight = states.take(rows, axis=1), weight[rows] * (variance[rows] / before_choice[rows])
+        values = _source_values(designs.source[own], designs.products, columns, rows)
+        hessian, of_biases = regression_hessian(table, states, weight, values, ends - ends[0])
+        biases, is_free = ends[:-1] - ends[0], np.zeros(len(values), dtype=bool)
+        is_free[biases] = column = free[designs.parameter[own][biases]]
+        arcs = np.flatnonzero(~is_free)
+        cross, matrix = hessian[is_free][:, arcs].astype(np.float64), hessian[arcs[:, None], arcs]
+        inverse = _pseudo_inverse(of_biases[np.ix_(column, column)], least)
+        product, number = inverse @ cross, before + v
+        system.of_gradient[slice(*system.inverse_starts[number : number + 2])] = inverse.ravel()
+        system.of_weights[slice(*system.product_starts[number : number + 2])] = product.ravel()
+        system.blocks[slice(*system.starts[number : number + 2])] = (matrix - product.T @ cross).ravel()
 
 
-@njit(nogil=True, cache=True)
-def _pseudo_inverse(matrix, least):
+def _observed_weight(block: Any, v: int) -> np.ndarray:
+    """Return the weights of rows, 0 where a variable is missing."""
+    weight = block.weight.copy()
+    weight[block.missing_rows[slice(*block.cell_offsets[v : v + 2])]] = 0.0
+    return weight
+
+
+def _state_columns(coding: Any, v: int, n_columns: int) -> np.ndarray:
+    """Return the columns of a variable, (states, columns)."""
+    states, n_scores = slice(*coding.state_offsets[v : v + 2]), coding.n_scores[v]
+    indicator = coding.indicator[states]
+    table, on = np.zeros((len(indicator), n_columns)), np.flatnonzero(indicator >= 0)
+    table[:, :n_scores] = coding.scores[states, :n_scores]
+    table[on, indicator[on]] = 1.0
+    return table
+
+
+def _pseudo_inverse(matrix: np.ndarray, least: float) -> np.ndarray:
     """Return the inverse of a Hessian of biases; of those of all states a constant is undetermined, and stays."""
-    if matrix.shape[0] == 1:
-        matrix[0, 0] = 1.0 / (matrix[0, 0] + least)
-    if matrix.shape[0] < 2:
-        return matrix
+    if len(matrix) < 2:
+        return 1.0 / (matrix + least)
     values, directions = np.linalg.eigh(matrix)
-    inverse = np.zeros(matrix.shape)
-    for k in range(values.shape[0]):
-        factor = 1.0 / (values[k] + least) if values[k] > MIN_CURVATURE * values[-1] else 0.0
-        for c in range(values.shape[0]):
-            for d in range(values.shape[0]):
-                inverse[c, d] += factor * directions[c, k] * directions[d, k]
-    return inverse
-
-
-@njit(nogil=True, cache=True)
-def _chosen_rows(coding, v, p, weight, n_columns, max_rows):
-    """Return probabilities, numbers and weights of rows that stand for all: see `choose_rows`."""
-    start, n_rows, n_scores = coding.state_offsets[v], weight.shape[0], coding.n_scores[v]
-    states, means = p[start : coding.state_offsets[v + 1]], np.zeros((n_columns, n_rows))
-    expected_columns(coding, v, states, means, np.int64(0), n_rows)
-    variance, square = np.zeros(n_rows), np.empty(n_rows)
-    for c in range(n_columns):
-        square[:] = 0.0
-        if c >= n_scores:  # the square of an indicator is the indicator
-            add_scaled(square, 1.0, means[c])
-        for k in range(states.shape[0] if c < n_scores else 0):
-            add_scaled(square, coding.scores[start + k, c] ** 2, states[k])
-        for i in range(n_rows):
-            variance[i] += (square[i] - means[c, i] * means[c, i]) * weight[i]
-    rows, before = np.empty(n_rows, dtype=np.int64), variance.copy()
-    rows = rows[: choose_rows(variance, max_rows, rows)]
-    chosen, scaled = np.empty((states.shape[0], rows.shape[0])), np.empty(rows.shape[0])
-    for i in range(rows.shape[0]):
-        scaled[i] = weight[rows[i]] * (variance[rows[i]] / before[rows[i]])
-    for k in range(states.shape[0]):
-        _gather(states[k], rows, chosen[k])
-    return chosen, rows, scaled
+    factors = np.where(values > MIN_CURVATURE * values[-1], 1.0 / (values + least), 0.0)
+    return (directions * factors) @ directions.T
 
 
 @njit(nogil=True, cache=True)
@@ -285,83 +248,68 @@ def variable_hessians(block: Any, coding: Any, p: np.ndarray, columns: np.ndarra
     hessians = [np.empty(0)]
     for v in range(len(designs.target_offsets) - 1):
         ends = designs.offsets[designs.target_offsets[v] : designs.target_offsets[v + 1] + 1]
-        source, weight = designs.source[ends[0] : ends[-1]], block.weight.copy()
-        weight[block.missing_rows[block.cell_offsets[v] : block.cell_offsets[v + 1]]] = 0.0
-        states, total = p[coding.state_offsets[v] : coding.state_offsets[v + 1]], np.zeros((len(source),) * 2)
+        source, weight, total = designs.source[designs.of_variable(v)], _observed_weight(block, v), np.zeros(())
+        states, table = p[slice(*coding.state_offsets[v : v + 2])], _state_columns(coding, v, len(ends) - 1)
         for start in range(0, len(weight) if len(source) else 0, HESSIAN_ROWS):
-            rows = np.arange(start, min(start + HESSIAN_ROWS, len(weight)))
-            chosen = np.ascontiguousarray(states[:, rows])
-            hessian, _ = regression_hessian(
-                coding, v, chosen, weight[rows], columns, rows, source, designs.products, ends - ends[0]
-            )
-            total += hessian
-        hessians.append(total.ravel())
+            some = slice(start, start + HESSIAN_ROWS)
+            chosen = columns[:, some]
+            values = _source_values(source, designs.products, chosen, np.arange(chosen.shape[1]))
+            total = total + regression_hessian(table, states[:, some], weight[some], values, ends - ends[0])[0]
+        hessians.append(total.ravel() if len(source) else np.empty(0))
     return np.concatenate(hessians)
 
 
-@njit(nogil=True, cache=True)
-def regression_hessian(coding, v, p, weight, columns, rows, source, products, ends):
-    """Return the Hessian of the regression of a variable in the precision of the columns, and that of its biases.
+def regression_hessian(
+    table: np.ndarray, p: np.ndarray, weight: np.ndarray, values: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the Hessian of the regression of a variable in the precision of its sources, and that of its biases.
 
     It is the sum over rows of the covariance of two columns of the variable times the product of two sources.
 
     Parameters
     ----------
+    table : (states, columns) of the variable
     p, weight : (states, rows) and (rows,); a weight is 0 where the variable is missing
-    columns : (columns, all rows), of which ``rows`` are chosen
-    source, products : of the parameters of the variable: see `Designs`
-    ends : (columns of the variable + 1,), the first parameter of each column
+    values : (parameters, rows), those of the sources, 1 for a bias
+    ends : (columns + 1,), the first parameter of each column
     """
-    n_columns, size, n_rows = ends.shape[0] - 1, source.shape[0], rows.shape[0]
-    values, scaled = np.empty((size, n_rows), columns.dtype), np.empty((size, n_rows), columns.dtype)
-    set_sources(source, products, columns, rows, values)
-    means, covariance, factors = np.zeros((n_columns, n_rows)), np.empty(n_rows), np.empty(n_rows, columns.dtype)
-    expected_columns(coding, v, p, means, np.int64(0), n_rows)
-    hessian, of_biases = np.empty((size, size), columns.dtype), np.empty((n_columns, n_columns))
-    for a in range(n_columns):
-        for b in range(a + 1):
-            covariance[:] = 0.0
-            for k in range(p.shape[0]):
-                value = column_value(coding, v, k, a) * column_value(coding, v, k, b)
-                if value != 0.0:
-                    add_scaled(covariance, value, p[k])
-            mean, other, total = means[a], means[b], 0.0
-            for i in range(n_rows):
-                covariance[i] = weight[i] * (covariance[i] - mean[i] * other[i])
-                factors[i] = covariance[i]
-                total += covariance[i]
-            of_biases[a, b] = of_biases[b, a] = total
-            for start in range(ends[a], ends[a + 1], CHUNK):
-                stop = min(start + CHUNK, ends[a + 1])
-                last = stop if a == b else ends[b + 1]
-                for j in range(start, stop):
-                    source_values, products_of_source = values[j], scaled[j]
-                    for i in range(n_rows):
-                        products_of_source[i] = source_values[i] * factors[i]
-                product = np.dot(scaled[start:stop], values[ends[b] : last].T)
-                for j in range(stop - start):
-                    for k in range(last - ends[b]):
-                        hessian[start + j, ends[b] + k] = hessian[ends[b] + k, start + j] = product[j, k]
+    means, widths = table.T @ p, np.diff(ends)
+    of_biases = (table.T * (p @ weight)) @ table - (weight * means) @ means.T
+    hessian, scaled = np.empty((len(values),) * 2, values.dtype), np.empty_like(values)
+    hessian[ends[:-1, None], ends[:-1]] = of_biases
+    column = np.repeat(np.arange(len(means)), widths)
+    for a in np.flatnonzero(widths > 1).tolist():
+        last = a + 1 if widths.min() > 1 else len(means)  # each pair of columns once, unless some have only a bias
+        own, others = slice(ends[a], ends[a + 1]), slice(ends[last])
+        covariances = (table[:, :last] * table[:, a, None]).T @ p
+        covariances -= means[:last] * means[a]
+        covariances *= weight
+        np.take(covariances.astype(values.dtype), column[others], axis=0, out=scaled[others], mode="clip")
+        scaled[others] *= values[others]
+        hessian[own, others] = values[own] @ scaled[others].T
+        hessian[others, own] = hessian[own, others].T
     return hessian, of_biases
 
 
+def _source_values(source: np.ndarray, products: np.ndarray, columns: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the values of sources, (parameters, rows), in some rows, all if there are as many: see `Designs`."""
+    if len(rows) == columns.shape[1]:
+        values = columns[np.clip(source, 0, len(columns) - 1)]
+    else:
+        values = np.empty((len(source), len(rows)), columns.dtype)
+        gather(columns, source, rows, values)
+    values[source < 0] = 1.0
+    for j in np.flatnonzero(source >= len(columns)):
+        members = products[source[j] - len(columns)]
+        values[j] = columns[members[members >= 0]][:, rows].prod(axis=0)
+    return values
+
+
 @njit(nogil=True, cache=True)
-def set_sources(source, products, columns, rows, values):
-    """Set values (parameters, rows) to 1 for biases, and to the sources of arcs in some rows: see `Designs`."""
+def gather(columns, source, rows, values):
+    """Set values (sources, chosen rows) to some columns in some rows; sources that are no columns are not set."""
     for j in range(source.shape[0]):
-        if source[j] < 0:
-            values[j, :] = 1.0
-        elif source[j] < columns.shape[0]:
-            _gather(columns[source[j]], rows, values[j])
-        else:
-            members = products[source[j] - columns.shape[0]]
-            values[j, :] = 1.0
-            for m in members:
-                for i in range(rows.shape[0] if m >= 0 else 0):
-                    values[j, i] *= columns[m, rows[i]]
-
-
-@njit(nogil=True, cache=True)
-def _gather(column, rows, out):
-    for i in range(rows.shape[0]):
-        out[i] = column[rows[i]]
+        if 0 <= source[j] < columns.shape[0]:
+            column, out = columns[source[j]], values[j]
+            for i in range(rows.shape[0]):
+                out[i] = column[rows[i]]

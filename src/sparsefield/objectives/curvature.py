@@ -19,7 +19,6 @@ from sparsefield.data.table import join_blocks
 from sparsefield.inference.completions import FieldWeights, rows_of_block
 from sparsefield.kernels.mean_field_sweep import predict_states
 from sparsefield.kernels.regression_hessians import (
-    CHUNK,
     Designs,
     NewtonSystem,
     empty_system,
@@ -31,6 +30,9 @@ from sparsefield.model import Adjacency
 from sparsefield.objectives.block_evaluation import EvaluatedBlock
 
 VARIABLES_PER_TASK = 16
+CHUNK = 64
+"""Rows of a product of a matrix with itself that are computed together, about: the other half is symmetric."""
+
 MAX_ROWS = 4096
 """Rows that the Hessian of a variable is computed from, at most, chosen by curvature: an approximation suffices."""
 
@@ -129,8 +131,8 @@ def newton_system(
         rows, graph, last = sample[k], own[k], min(first + VARIABLES_PER_TASK, len(sample[k].block.codes))
         predict_states(rows.block, graph, theta, first, last, states[k])
         set_newton_system(
-            rows.block, graph.coding, states[k], rows.columns, designs[k], free, MAX_ROWS, MIN_DIAGONAL, first, last,
-            before[k], system,
+            rows.block, graph.coding, states[k], rows.columns, designs[k], free, MAX_ROWS, MIN_DIAGONAL,
+            range(first, last), before[k], system,
         )  # fmt: skip
 
     run(
