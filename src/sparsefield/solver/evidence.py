@@ -75,10 +75,10 @@ class Columns:
     @classmethod
     def of(cls, layout: Layout, block: Block) -> Columns:
         schema, classes, parts = layout.schemas[0], layout.column_classes, []
-        levels = (ColumnClass.LEVEL, ColumnClass.OBSERVED_LEVEL, ColumnClass.SQUARE)
+        is_used = ~np.isin(classes, (ColumnClass.LEVEL, ColumnClass.OBSERVED_LEVEL, ColumnClass.SQUARE))
         is_score = np.isin(classes, (ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE))
         for v, (variable, (start, stop)) in enumerate(zip(schema.variables, pairwise(schema.offsets), strict=True)):
-            columns, is_target = start + np.flatnonzero(~np.isin(classes[start:stop], levels)), v < schema.n_targets
+            columns, is_target = start + np.flatnonzero(is_used[start:stop]), v < schema.n_targets
             table = variable.coded[:, columns - start] if is_target else block.beliefs[columns].T
             kind = np.full(len(columns), LINEAR)
             if is_score[start:stop].any():
@@ -172,7 +172,7 @@ def _sum_by(starts: np.ndarray, values: np.ndarray, some: slice) -> np.ndarray:
     return np.add.reduceat(values, first, axis=-1)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Regression:
     """The (multinomial) regression of a target on columns of other variables."""
 
@@ -279,10 +279,11 @@ class Regression:
         """
         place = 1 + np.flatnonzero(wanted[columns.owner[self.source[1:]]])
         owner, kind = columns.owner[self.source[place]], columns.kind[self.source[place]]
-        others, first, widths = np.unique(owner, return_index=True, return_counts=True)
+        first = np.flatnonzero(np.diff(owner, prepend=-1))
+        others, widths = owner[first], np.diff(first, append=len(owner))
         # One linear column comes before powers, so that this difference tells how many columns there are of each kind.
-        keys = np.bincount(owner, np.where(kind == LINEAR, 1, -1))[others]
-        for key in np.unique(keys):
+        keys = np.add.reduceat(np.where(kind == LINEAR, 1, -1), first) if len(first) else first
+        for key in sorted(set(keys.tolist())):
             alike = np.flatnonzero(keys == key)
             sources = first[alike, None] + np.arange(int(widths[alike[0]]))
             parameters = np.arange(len(self.own))[:, None] * len(self.source) + place[sources][:, None]
@@ -349,7 +350,7 @@ def edge_evidence(
     selected = np.unique(ends, axis=0)
     varies = np.bincount(columns.owner, minlength=n_variables) > 0
     every = np.argwhere(np.triu(np.outer(varies, varies), 1)[: schema.n_targets])
-    rows = Rows.of(columns, block, groups, n_rows)
+    n_copies = block.n_rows + (COPIES - 1) * int((block.codes < 0).any(axis=0).sum())
     n_independent = n_rows if groups is None else len(np.unique(groups))
     # Levels whose features the field has are sources as higher powers.
     curved = np.zeros((n_variables, n_variables), dtype=bool)
@@ -363,7 +364,7 @@ def edge_evidence(
         is_own = columns.kind <= min(highest, SQUARE)
         used = (number[:, owner] >= 0) & (is_own | (curved[:, owner] & (columns.kind <= highest)))
         sizes = (np.bincount(owner, is_own, n_variables) * (1.0 + used.sum(axis=1)))[: schema.n_targets]
-        operations = len(rows.weight) * float(np.square(sizes).sum())
+        operations = n_copies * float(np.square(sizes).sum())
         limit = MAX_ADDED if thorough or edges is selected else MAX_AT_FIXED_L1
         if operations <= limit and MIN_ROWS * sizes.max(initial=0.0) <= n_independent:
             break
@@ -371,7 +372,10 @@ def edge_evidence(
         return None
     if not len(edges):
         return EdgeEvidence((), (), (), len(every))
-    columns = replace(columns, kind=np.where(is_own, columns.kind, HIGHER))
+    columns, rows = (
+        replace(columns, kind=np.where(is_own, columns.kind, HIGHER)),
+        Rows.of(columns, block, groups, n_rows),
+    )
     place = np.full(layout.n_columns, -1)
     place[columns.place[columns.place >= 0]] = np.flatnonzero(columns.place >= 0)
     start, (a, b) = np.zeros((len(columns.owner), len(columns.owner))), place[pairs].T
@@ -406,12 +410,11 @@ def _estimate(regressions: list[Regression], rows: Rows, columns: Columns) -> No
         cells.append((np.flatnonzero(columns.owner == r.target)[:, None], missing))
         rows.values[cells[-1]] = rows.values[cells[-1][0], rng.choice(seen, len(missing))]
     for left in range(ROUNDS if rows.starts is not None else 0, -1, -1):
-        for k, (r, cell) in enumerate(zip(regressions, cells, strict=True)):
+        for r, cell in zip(regressions, cells, strict=True):
             free, steps = np.arange(r.theta.size), 1 if left else MAX_STEPS
-            theta, _, inverse = r.minimize(rows, r.theta, free, TOLERANCE, steps)
-            regressions[k] = replace(r, theta=theta, inverse=inverse)
+            r.theta, _, r.inverse = r.minimize(rows, r.theta, free, TOLERANCE, steps)
             if left and len(cell[1]):
-                p = r.predict(theta, r.sources(rows.values[:, cell[1]])).cumsum(axis=0)
+                p = r.predict(r.theta, r.sources(rows.values[:, cell[1]])).cumsum(axis=0)
                 codes = (p < rng.random(len(cell[1]))).sum(axis=0).clip(max=len(p) - 1)
                 rows.values[cell] = columns.tables[r.target][codes].T
 
