@@ -156,9 +156,15 @@ METHODS = (
 
 
 def run_draws(
-    tables: Sequence[str] = TABLES, patterns: Sequence[str] = PATTERNS, seed: int = 0, report: Report = print
+    tables: Sequence[str] = TABLES,
+    patterns: Sequence[str] = PATTERNS,
+    seed: int = 0,
+    report: Report = print,
+    *,
+    methods: Sequence[str] | None = None,
 ) -> list[Row]:
     """Return a row per table, pattern of missing cells and method, with its rank by the energy score."""
+    chosen = [method for method in METHODS if not methods or method.name in methods]
     rows: list[Row] = []
     for data in tables:
         binary = data in ("nltcs", "plants")
@@ -166,7 +172,7 @@ def run_draws(
         frame = frame.sample(min(MOST_ROWS, len(frame)), seed=seed)
         for pattern in patterns:
             table, first = hide(frame, pattern, seed), len(rows)
-            for method, draws, seconds in run_methods(data, METHODS, table, report):
+            for method, draws, seconds in run_methods(data, chosen, table, report):
                 score = {"energy": energy_score(table, draws), "coverage": coverage(table, draws), "seconds": seconds}
                 rows.append({"data": data, "pattern": pattern, "method": method, **score})
                 report(f"{data}, {pattern}: {method}: energy {score['energy']:.4f}, {seconds:.1f} s")

@@ -307,7 +307,8 @@ def command(
         shown = ("data", "mechanism", "quantity", "method", "truth", "bias", "sd", "error", "coverage", "seconds")
         print_rows(found, shown, as_json)
     if "tables" in parts:
-        scored = run_draws(choose_parts(table, TABLES), choose_parts(pattern, PATTERNS), seed, print_message)
+        tables, patterns = choose_parts(table, TABLES), choose_parts(pattern, PATTERNS)
+        scored = run_draws(tables, patterns, seed, print_message, methods=method)
         print_rows(scored, ("data", "pattern", "method", "energy", "rank", "coverage", "seconds"), as_json)
         if not as_json:
             print_rows(mean_ranks(scored), ("method", "rank", "energy", "coverage", "seconds"))
