@@ -374,8 +374,8 @@ def _result_frames(
         rows = np.column_stack([a, b, np.where(has_sign, a - b, np.nan), of_edges])
         for k in np.flatnonzero((a != 0.0) | (b != 0.0) | (of_edges[:, 0] > 0.0)).tolist():
             edges.append([*groups, *(names[end] for end in ends[k].tolist()), *rows[k].tolist()])
-        one, two = (sum_by_node(ends, np.abs(part), len(names)) for part in (a, b))
-        rows = np.column_stack([one, two, one - two, of_nodes[:, 1:]])
+        of_a, of_b = (sum_by_node(ends, np.abs(part), len(names)) for part in (a, b))
+        rows = np.column_stack([of_a, of_b, of_a - of_b, of_nodes[:, 1:]])
         nodes += [[*groups, name, *row] for name, row in zip(names, rows.tolist(), strict=True)]
     for rows in (edges, nodes):  # the smallest p first
         rows.sort(key=lambda row: (*np.nan_to_num(row[-2:], nan=2.0).tolist(), -abs(row[-3])))

@@ -312,7 +312,11 @@ class TargetCells:
             raise DataError("Rows of linked tables have no weights: leave sample_weight out.")
         roles = {"observed": observed} | ({} if sample_weight is None else {"sample_weight": sample_weight})
         # One iteration finds out which columns are targets, and refuses unusable data before the long work.
-        layout = _first_iteration(estimator, X, roles, states).field_.layout
+        copy: Any = clone(estimator).set_params(solver__max_iter=1, solver__callbacks=None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            copy.fit(X) if isinstance(X, Relational) else copy.fit(X, **roles, states=states)
+        layout = copy.field_.layout
         sources = X.sources if isinstance(X, Relational) else {"": as_source(X)}
         schemas = zip(layout.tables, layout.schemas, strict=True)
         given = 1.0 if sample_weight is None else np.asarray(sample_weight, float)
@@ -413,11 +417,3 @@ def _run_fold(
         converged=record.converged,
     )
     return fold, columns
-
-
-def _first_iteration(estimator: Any, X: Any, roles: Mapping[str, Any], states: States = None) -> Any:
-    copy: Any = clone(estimator)
-    copy.set_params(solver__max_iter=1, solver__callbacks=None)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return copy.fit(X) if isinstance(X, Relational) else copy.fit(X, **roles, states=states)

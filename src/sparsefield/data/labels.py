@@ -224,8 +224,8 @@ def plain_labels(name: str, values: Sequence[Any]) -> list[Any]:
 def _plain_objects(name: str, values: np.ndarray) -> np.ndarray:
     types = set(map(type, values.tolist()))
     for family in DATED:
-        if any(issubclass(one, family) for one in types):
-            if not all(issubclass(one, family) for one in types):
+        if any(issubclass(kind, family) for kind in types):
+            if not all(issubclass(kind, family) for kind in types):
                 raise DataError(f"Column {name!r} holds dates or times beside other values: give it one type.")
             return _as_numpy_dates(values)
     # Decimal numbers become floats, and pandas' intervals text, without an import of pandas.

@@ -199,7 +199,7 @@ def _rounds(factors: SparseGradientFactors, bounds: ColumnBounds) -> list[tuple[
     ends = np.searchsorted(cells, np.arange(1, runs) * (cells[-1] / runs)) if runs > 1 else []
     places = np.unique([0, *ends, width]).tolist()
     slices = [slice(*pair) for pair in pairwise(places)]
-    return [(one, other) for k, one in enumerate(slices) for other in slices[k:]]
+    return [(first, second) for k, first in enumerate(slices) for second in slices[k:]]
 
 
 def _order_columns(

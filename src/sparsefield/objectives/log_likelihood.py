@@ -49,7 +49,7 @@ def log_likelihood_of_links(field: Field, sample: Dataset, engine: Engine, optio
     incomplete, layout = incomplete_rows(sample), field.layout
     sums = _sum_links(field, sample, incomplete, engine, options)
     own = observed_features(layout, layout.arcs(field.features), field.graphs, observed_parts(sample, incomplete))
-    base = sum(float(log_base_measure(layout, *one).sum()) for one in sample.blocks())
+    base = sum(float(log_base_measure(layout, *block).sum()) for block in sample.blocks())
     return difference_of(replace(sums, value=sums.value + float(own @ field.theta) + base), free)
 
 

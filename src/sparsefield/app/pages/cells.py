@@ -98,9 +98,9 @@ class DataShares:
         chosen = positions >= 0 if rows is None else rows & (positions >= 0)
         return np.bincount(positions[chosen], minlength=len(state_labels(self.schema.variable(number))))
 
-    def cross_counts(self, one: str, two: str) -> np.ndarray | None:
+    def cross_counts(self, first: str, second: str) -> np.ndarray | None:
         """Return (states, states) the rows with each pair of states of two columns; None for a covariate."""
-        numbers = self.schema.index_of_name[one], self.schema.index_of_name[two]
+        numbers = self.schema.index_of_name[first], self.schema.index_of_name[second]
         if max(numbers) >= len(self.schema.targets):
             return None
         a, b = map(self._positions, numbers)

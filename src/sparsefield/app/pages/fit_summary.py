@@ -216,17 +216,17 @@ def often_left_out(field: Field) -> list[tuple[Feature, float]]:
     from sparsefield.model.feature_tables import name_features
 
     absent = () if field.record.stability is None else field.record.stability.left_out
-    pairs, more = ([one for one in absent if (len(one.columns) == 2) == two] for two in (True, False))
-    width = max([3, *(len(one.columns) for one in more)])
-    wider = [[*one.columns, *(-1 for _ in range(width - len(one.columns)))] for one in more]
+    pairs, more = ([feature for feature in absent if (len(feature.columns) == 2) == two] for two in (True, False))
+    width = max([3, *(len(feature.columns) for feature in more)])
+    wider = [[*feature.columns, *(-1 for _ in range(width - len(feature.columns)))] for feature in more]
     alone = replace(
         field,
-        pairs=np.array([one.columns for one in pairs], dtype=np.int64).reshape(-1, 2),
-        weights=np.array([one.weight for one in pairs]),
+        pairs=np.array([feature.columns for feature in pairs], dtype=np.int64).reshape(-1, 2),
+        weights=np.array([feature.weight for feature in pairs]),
         conjunctions=np.array(wider, dtype=np.int64).reshape(-1, width),
-        conjunction_weights=np.array([one.weight for one in more]),
+        conjunction_weights=np.array([feature.weight for feature in more]),
     )
-    named = zip(name_features(alone, range(len(absent))), [one.frequency for one in [*pairs, *more]], strict=True)
+    named = zip(name_features(alone, range(len(absent))), [part.frequency for part in (*pairs, *more)], strict=True)
     return sorted(named, key=lambda pair: -pair[1])
 
 

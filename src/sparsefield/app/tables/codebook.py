@@ -101,8 +101,8 @@ class Codebook:
         others, words = [entry for entry in rest if entry not in codes], "may be a code, not a number/may be codes"
         return [
             *leave_out,
-            *_say([one for one in codes if one.n_distinct > MANY_LEVELS], "codes", IS_CODE, option="--id"),
-            *_say([one for one in codes if one.n_distinct <= MANY_LEVELS], "codes", IS_CODE, option="--nominal"),
+            *_say([entry for entry in codes if entry.n_distinct > MANY_LEVELS], "codes", IS_CODE, option="--id"),
+            *_say([entry for entry in codes if entry.n_distinct <= MANY_LEVELS], "codes", IS_CODE, option="--nominal"),
             *_say(others, "codes", words, option="--id", is_conditional=True),
             *_missing(rest, self.values),
             *_named(rest, "outside the scale", "cells outside the scale of the others; correct them"),
