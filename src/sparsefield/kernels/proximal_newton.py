@@ -123,8 +123,9 @@ def largest_violation(theta, gradient, strengths):
 def newton_step(system, theta, gradient, strengths, ridge, max_change, share, tolerance, max_passes):
     """Return the step to the minimum of the model of a `NewtonSystem`, plus L1 and ridge.
 
-    Free biases follow from the weights. No parameter changes by more than ``max_change``. The minimum need not be more
-    exact than ``share`` of the violation of optimality here, or than ``tolerance``.
+    No weight changes by more than ``max_change``. Free biases follow the weights: where sums over linked rows have a
+    mean of hundreds, they move by hundreds times as much. The minimum need not be more exact than ``share`` of the
+    violation of optimality here, or than ``tolerance``.
     """
     reduced, start, strong = gradient.copy(), theta.copy(), strengths.copy()
     arc_offsets, free_offsets, free_biases = system.arc_offsets, system.free_offsets, system.free_biases
@@ -147,10 +148,10 @@ def newton_step(system, theta, gradient, strengths, ridge, max_change, share, to
             change, at = 0.0, system.inverse_starts[v] + (f - left) * (right - left)
             for g in range(left, right):
                 change -= system.of_gradient[at + g - left] * gradient[free_biases[g]]
-            at = product_starts[v] + (f - left) * (last - first)
+            change, at = min(max(change, -max_change), max_change), product_starts[v] + (f - left) * (last - first)
             for j in range(last - first):
                 change -= of_weights[at + j] * step[parameter_of[first + j]]
-            step[free_biases[f]] = min(max(change, -max_change), max_change)
+            step[free_biases[f]] = change
     return step
 
 

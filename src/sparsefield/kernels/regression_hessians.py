@@ -163,16 +163,23 @@ def set_newton_system(
         if len(rows) < len(weight):
             states, weight = states.take(rows, axis=1), weight[rows] * (variance[rows] / before_choice[rows])
         values = _source_values(designs.source[own], designs.products, columns, rows)
-        hessian, of_biases = regression_hessian(table, states, weight, values, ends - ends[0])
         biases, is_free = ends[:-1] - ends[0], np.zeros(len(values), dtype=bool)
         is_free[biases] = column = free[designs.parameter[own][biases]]
+        # Sums over linked rows may have means far beyond their deviations, which free biases make up for.
+        centers, owner = values.mean(axis=1), np.repeat(np.arange(len(column)), np.diff(ends))
+        centers[(np.abs(centers) <= 1.0) | ~column[owner]] = 0.0
+        if centers.any():
+            values = values - centers[:, None]
+        hessian, of_biases = regression_hessian(table, states, weight, values, ends - ends[0])
         arcs = np.flatnonzero(~is_free)
         cross, matrix = hessian[is_free][:, arcs].astype(np.float64), hessian[arcs[:, None], arcs]
         inverse = _pseudo_inverse(of_biases[np.ix_(column, column)], least)
         product, number = inverse @ cross, before + v
         system.of_gradient[slice(*system.inverse_starts[number : number + 2])] = inverse.ravel()
-        system.of_weights[slice(*system.product_starts[number : number + 2])] = product.ravel()
         system.blocks[slice(*system.starts[number : number + 2])] = (matrix - product.T @ cross).ravel()
+        if centers.any():
+            product[(np.cumsum(column) - 1)[owner[arcs]], np.arange(len(arcs))] += centers[arcs]
+        system.of_weights[slice(*system.product_starts[number : number + 2])] = product.ravel()
 
 
 def _observed_weight(block: Any, v: int) -> np.ndarray:
