@@ -18,7 +18,7 @@ from sparsefield.compute import Threads
 from sparsefield.compute.torch_engine import memory_errors, open_device, open_engine
 from sparsefield.errors import DataError, DeviceWarning
 from sparsefield.induction import CFI, Grafting
-from sparsefield.objectives import PseudoLikelihood
+from sparsefield.objectives import EM, PseudoLikelihood
 from sparsefield.objectives.objective import PairQuery
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
@@ -103,7 +103,7 @@ FITS = {
     "full": (MarkovField, _mixed(), {"l1": 3.0, "induction": "full"}, {}),
     "sparse": (MarkovField, switches(0), {}, {}),
     "labels": (CRFClassifier, _mixed().drop("b0", "b1"), {}, {"y": _mixed()["b0"]}),
-    "missing": (MarkovField, hide(BINARY, 0.2), {}, {}),
+    "missing": (MarkovField, hide(BINARY, 0.2), {"missing": EM(copies=32, max_copies=128)}, {}),
     "clamped": (MarkovField, hide(BINARY, 0.1), {"missing": "mean-field"}, {}),
     "ebic": (MarkovField, BINARY, {"l1": "auto", "selection": "ebic", "refit": True}, {}),
     "held out": (MarkovField, BINARY[:, :5], {"l1": "auto"}, {}),
@@ -134,7 +134,7 @@ def test_fits_have_the_optimum_of_the_cpu(case) -> None:
 
 
 @needs_torch
-@pytest.mark.parametrize("case", ["mixed", "groups", "full", "sparse", "missing", "clamped"])
+@pytest.mark.parametrize("case", ["mixed", "groups", "full", "sparse", "clamped"])
 def test_rows_beyond_the_memory_of_a_device_are_sent_in_parts(case, monkeypatch) -> None:
     from sparsefield.objectives import torch_evaluator
 
@@ -160,9 +160,33 @@ def test_rows_beyond_the_memory_of_a_device_are_sent_in_parts(case, monkeypatch)
 
 
 @needs_torch
-def test_the_same_bits_on_every_run() -> None:
-    first, second = (MarkovField(l1=3.0, solver=Solver(engine="torch")).fit(_mixed()).field_.theta for _ in range(2))
-    np.testing.assert_array_equal(first, second)
+@pytest.mark.parametrize("case", ["mixed", "missing"])
+def test_the_same_bits_on_every_run(case) -> None:
+    fields = [MarkovField(l1=3.0, solver=Solver(engine="torch")).fit(FITS[case][1]).field_ for _ in range(2)]
+    np.testing.assert_array_equal(fields[0].theta, fields[1].theta)
+
+
+@needs_torch
+@pytest.mark.parametrize("shape", ["binary", "levels"])
+def test_draws_on_a_device_have_the_probabilities_of_all_completions(make_problem, device, shape) -> None:
+    problem = make_problem(4, **{**SHAPES[shape], "missing": 0.5})
+    evaluator, codes = PseudoLikelihood().make_problem(problem.sample, device, EM()), problem.table.codes()
+    graphs, sums, rounds = evaluator.compile(problem.layout.arcs(problem.pairs)), 0.0, 300
+    for k in range(rounds + 1):
+        copies = 16 if k else 3  # further chains go on from the first ones
+        evaluator.draw(graphs, problem.theta, copies)
+        (rows,) = evaluator.table.rows()
+        if k:
+            states = rows.values[: problem.layout.n_target_columns].numpy()
+            sums = sums + np.stack([states[s] * states for s in range(len(states))]) / rounds
+    incomplete = np.flatnonzero((codes < 0).any(axis=0))
+    assert rows.weight.sum().item() == pytest.approx(problem.table.total_weight)
+    sums = sums[..., codes.shape[1] - len(incomplete) :].reshape(*sums.shape[:2], -1, 16).mean(axis=3)
+    for k, row in enumerate(incomplete):
+        joint = problem.slow.joint(codes[:, row].tolist(), problem.table.blocks[0].covariates[:, row].tolist())
+        states = np.array([problem.slow.one_hot(completion) for completion in joint])
+        expected = np.einsum("c,ca,cb->ab", list(joint.values()), states, states)
+        np.testing.assert_allclose(sums[..., k], expected, atol=0.06 * max(1.0, np.abs(states).max() ** 2))
 
 
 @needs_torch

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsefield.data import as_source
 from sparsefield.data.frame_building import Frame, make_frame
@@ -147,13 +148,11 @@ def contacts(field: FieldEstimator | Field, *, separation: int = 5, gap: Any = G
     targets = [variable for variable in schema.targets if variable.role == "target"]
     number, n = [place[variable.name] for variable in targets], len(schema.order)
     norms, owner, first = np.zeros((n, n)), schema.variable_of_column, schema.offsets
-    pairs = fitted.pairs[(owner[fitted.pairs] < len(targets)).all(axis=1)]
-    weights = fitted.weights[(owner[fitted.pairs] < len(targets)).all(axis=1)]
-    edges, edge = np.unique(owner[pairs], axis=0, return_inverse=True)
-    order = np.split(np.argsort(edge.ravel(), kind="stable"), np.cumsum(np.bincount(edge.ravel()))[:-1])
-    for (a, b), own in zip(edges.tolist(), order if len(edges) else (), strict=True):
-        coupling = np.zeros((targets[a].width, targets[b].width))
-        coupling[pairs[own, 0] - first[a], pairs[own, 1] - first[b]] = weights[own]
+    chosen = (owner[fitted.pairs] < len(targets)).all(axis=1)
+    pairs, weights = fitted.pairs[chosen], fitted.weights[chosen]
+    matrix = sp.csr_array((weights, pairs.T), shape=(schema.n_columns, schema.n_columns))
+    for a, b in np.unique(owner[pairs], axis=0).tolist():
+        coupling = matrix[first[a] : first[a + 1], first[b] : first[b + 1]].toarray()
         kept = [[label != gap for label in targets[v].states] for v in (a, b)]
         coupling = (targets[a].coded @ coupling @ targets[b].coded.T)[np.ix_(*kept)]
         coupling = coupling - coupling.mean(axis=0) - coupling.mean(axis=1, keepdims=True) + coupling.mean()

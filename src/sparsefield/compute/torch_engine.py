@@ -41,10 +41,7 @@ def open_device(name: str) -> Any:
 
 
 def open_engine(name: str, n_jobs: int | None = None) -> Threads:
-    """Return threads for what the CPU does, such as draws of missing cells, with the device of a name.
-
-    "auto" has no device, and a warning, where there is no GPU.
-    """
+    """Return threads for the CPU, with the device of a name: none, and a warning, for "auto" without a GPU."""
     engine = Threads(n_jobs)
     try:
         engine.device = open_device(name)

@@ -125,7 +125,7 @@ class DenseEvaluator(DenseProblem):
     ) -> None:
         self.layout, self.total_weights = dataset.layout, dataset.total_weights
         self._objective, self._engine = objective, engine
-        self.source = hold_rows(dataset, engine, EM() if missing is None else missing)
+        self.source: Any = hold_rows(dataset, engine, EM() if missing is None else missing)
         self._evaluated, self._bias_hessian = self.source.rows, np.empty(0)
         self._point: tuple[Any, np.ndarray] = (), np.empty(0)
         self._block_rows = min(dataset.n_rows, config.block_rows(dataset.n_rows))
@@ -159,6 +159,10 @@ class DenseEvaluator(DenseProblem):
     def weights_of_field(self, graphs: Any, theta: np.ndarray) -> FieldWeights:
         """Return weights in the form that inference and draws of missing cells take."""
         return FieldWeights(self.layout, graphs, None, theta)
+
+    def draw(self, graphs: Any, theta: np.ndarray, copies: int) -> None:
+        """Replace incomplete rows by completions at some weights, drawn one sweep after the draws before."""
+        self.source.draw(self.weights_of_field(graphs, theta), copies, sweeps=1)
 
     def gradient_factors(self) -> Any:
         return GradientFactors.of(self.layout, self._evaluated, self.total_weights, self._objective.averaged)

@@ -1,9 +1,8 @@
 """Pseudo-likelihood on a device of torch, such as a GPU: gradients of all pairs are a product of two matrices.
 
-Rows are columns of one matrix in 64 bits, dense or stored sparsely before. The logits of all cells are the product of
-weights and columns, and the gradients of all pairs that of errors and columns (Eq. 13), so that exact scores of all
-candidates cost about as much as an evaluation, and no induction rule is needed to save them. Where the working set is a
-small share of all pairs, only its products are computed in an evaluation.
+The logits of all cells are a product of weights and columns, and the gradients of all pairs one of errors and columns
+(Eq. 13), so that exact scores of all candidates cost about as much as an evaluation. Where the working set is a small
+share of all pairs, only its products are computed in an evaluation.
 """
 
 from __future__ import annotations
@@ -12,19 +11,22 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial, reduce
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsefield.compute import BlockCollection, Engine, identity
 from sparsefield.compute.threads import plus
 from sparsefield.compute.torch_engine import import_torch, memory_errors, memory_of
-from sparsefield.data import Arcs, Dataset, Layout, Schema
+from sparsefield.data import Arcs, Block, Dataset, Layout, Schema
 from sparsefield.data.coding import PENALTY_FACTORS, ColumnClass
+from sparsefield.data.table import join_blocks
 from sparsefield.errors import DataError
-from sparsefield.inference.completions import FieldWeights
+from sparsefield.inference.completions import BURN_IN, Drawn, FieldWeights, drawn_block, rows_of_block
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.model import Adjacency, compile_adjacency
+from sparsefield.objectives.block_evaluation import EvaluatedBlock
 from sparsefield.objectives.dense_evaluator import CellObjective, DenseEvaluator, mean_and_variance
 from sparsefield.objectives.objective import PairQuery
 from sparsefield.objectives.training_rows import EM
@@ -43,12 +45,10 @@ TILE_NUMBERS = 2**28
 """Numbers of a tile of the matrices that are computed at a time (2 GiB)."""
 
 ROWS_SHARE = 1 / 2
-"""Share of a device's memory for rows and their errors. The rest is for weights, scores and tiles. It is all memory
-that counts, not what is free: the order of sums, and so their bits, depend on how many rows are there at a time."""
+"""Share of a device's memory for rows and errors: of all of it, not of what is free, or bits would depend on that."""
 
 
 def send(array: np.ndarray, device: Any) -> Tensor:
-    """Return an array on a device."""
     return import_torch().from_numpy(np.require(array, requirements=["C", "W"])).to(device)
 
 
@@ -60,14 +60,24 @@ def _runs(sizes: np.ndarray, limit: float) -> Iterator[tuple[int, int]]:
 
 
 class Coded(NamedTuple):
-    """Variables of a tile that have the same numbers of states and of columns, some of which are no binary ones."""
+    """Variables that have the same numbers of states and of columns."""
 
     columns: Tensor
-    """(variables, columns): among those of the tile."""
+    """(variables, columns): among those of a tile."""
     values: Tensor
     """(variables, states, columns): those of each state."""
     log_base: Tensor
     """(variables, states, 1)"""
+
+    @classmethod
+    def of(cls, schema: Schema, variables: np.ndarray, first: int, device: Any) -> list[Self]:
+        """Return variables by their shape; columns are numbered from ``first``."""
+        shapes, groups = [schema.targets[v].coded.shape for v in variables], []
+        for own, width in [(variables[[s == t for t in shapes]], s[1]) for s in dict.fromkeys(shapes) if s[1]]:
+            columns = schema.target_offsets[own, None] - first + np.arange(width)
+            coded, bases = ([getattr(schema.targets[v], name) for v in own] for name in ("coded", "log_base"))
+            groups.append((columns, np.array(coded), np.array(bases)[..., None]))
+        return [cls(*(send(part, device) for part in group)) for group in groups]
 
 
 class Tile(NamedTuple):
@@ -89,10 +99,11 @@ class DeviceArcs:
     places : (arcs,), positions in a matrix (states, columns)
     of_feature : (2, features), the arcs of each feature; the number of arcs where it has one only
     matrix : (states, columns), of the weights; None where arcs are few
+    parts : their layout, and the arcs as they were
     """
 
     def __init__(self, layout: Layout, arcs: Arcs, device: Any) -> None:
-        torch, self._parts, n = import_torch(), (layout, arcs), len(arcs.target)
+        torch, self.parts, n = import_torch(), (layout, arcs), len(arcs.target)
         target, source, feature = (send(part, device) for part in arcs[:3])
         order = torch.argsort(target * layout.n_columns + source, stable=True)
         states = torch.arange(layout.n_target_columns + 1, device=device)
@@ -109,13 +120,12 @@ class DeviceArcs:
     @cached_property
     def runs(self) -> tuple[Tensor, list[int]]:
         """The targets of runs of at most `RUN` arcs, (runs,), and the bounds of these runs, (runs + 1,)."""
-        torch, target = import_torch(), self.places // self._parts[0].n_columns
+        torch, target = import_torch(), self.places // self.parts[0].n_columns
         place = torch.arange(len(target), device=target.device) - self.offsets[target]
         starts = torch.nonzero(place % RUN == 0)[:, 0]
         return target[starts], [*starts.tolist(), len(target)]
 
     def set_weights(self, theta: Tensor) -> None:
-        """Set the weights that the next sums are of."""
         self._weights = theta[self.parameter]
         if self.matrix is not None:
             self.matrix.view(-1)[self.places] = self._weights
@@ -153,8 +163,7 @@ class DeviceArcs:
 
     @cached_property
     def adjacency(self) -> tuple[Adjacency, ...]:
-        """The arcs as the kernels of the CPU take them."""
-        return compile_adjacency(*self._parts)
+        return compile_adjacency(*self.parts)
 
 
 class DeviceRows(NamedTuple):
@@ -163,10 +172,9 @@ class DeviceRows(NamedTuple):
     values: Tensor
     """(columns, rows): the coded columns."""
     weight: Tensor
-    """(rows,)"""
     inverse: Tensor
     """(rows,): one over the weight."""
-    observed: Tensor | None
+    observed: Tensor
     """(targets, rows), as numbers; None where no cell is missing."""
     errors: Tensor
     """(target columns, rows), as in `EvaluatedBlock`."""
@@ -188,7 +196,7 @@ class DeviceTable:
         self._parts, self._most = [blocks[slice(*part)] for part in parts], max(sizes[slice(*p)].sum() for p in parts)
         needed = 8.0 * self._most * (self.n_columns + 2 * self.n_targets)
         self.memory = lambda: memory_errors(device, needed, f"{self._most:,} rows x {self.n_columns:,} columns")
-        self._owner = self._send(self._schema.variable_of_column.astype(np.int64))
+        self.owner = self._send(self._schema.variable_of_column.astype(np.int64))
         self._is_score = self._send(self._schema.is_score)
         self._classes = self._send(layout.column_classes.astype(np.int64))
         with self.memory():
@@ -229,20 +237,11 @@ class DeviceTable:
         return [self._tile(self._schema, *run) for run in _runs(widths * self._most, TILE_NUMBERS)]
 
     def _tile(self, schema: Schema, first: int, last: int) -> Tile:
-        offsets, send, groups, binary = schema.target_offsets, self._send, dict[tuple[int, ...], list[int]](), []
-        for v in range(first, last):
-            shape = schema.targets[v].coded.shape
-            if schema.coding.has_reference[v] and shape[1] == 1:
-                binary.append(offsets[v] - offsets[first])
-            elif shape[1] > 0:
-                groups.setdefault(shape, []).append(v)
-        coded = []
-        for (_, width), own in groups.items():
-            values = send(np.array([schema.targets[v].coded for v in own]))
-            log_base = send(np.array([schema.targets[v].log_base for v in own])[..., None])
-            coded.append(Coded(send(offsets[own, None] - offsets[first] + np.arange(width)), values, log_base))
-        which = send(np.array(binary, dtype=np.int64)) if coded else slice(None)
-        return Tile(slice(int(offsets[first]), int(offsets[last])), coded, which)
+        offsets, every = schema.target_offsets, np.arange(first, last)
+        is_binary = schema.coding.has_reference[every] & (np.diff(offsets)[every] == 1)
+        coded = Coded.of(schema, every[~is_binary], offsets[first], self.device)
+        binary = self._send(offsets[every[is_binary]] - offsets[first]) if coded else slice(None)
+        return Tile(slice(int(offsets[first]), int(offsets[last])), coded, binary)
 
     def evaluate(self, arcs: DeviceArcs, theta: Tensor) -> tuple[Tensor, Tensor]:
         """Return loss (1,) and gradient (parameters,) at the weights of arcs; set errors and `variances` to theirs."""
@@ -274,7 +273,7 @@ class DeviceTable:
         """Set the errors of a tile, whose logits are overwritten; add its loss, and return its variances (columns,)."""
         torch, values, errors, of_cells = self._torch, rows.values[tile.columns], rows.errors[tile.columns], rows.weight
         if rows.observed is not None:
-            of_cells = rows.observed[self._owner[tile.columns]] * of_cells
+            of_cells = rows.observed[self.owner[tile.columns]] * of_cells
         for group in tile.coded:
             loss += self._set_coded(group, logits, errors, of_cells)
         own = logits[tile.binary]
@@ -334,7 +333,7 @@ class DeviceTable:
             if rows.start == rows.stop:  # constant columns alone
                 continue
             gradient, first = self._pair_gradients(rows, exact=exact), rows.start
-            score, candidates = gradient.abs(), self._owner[first:] > self._owner[rows, None]
+            score, candidates = gradient.abs(), self.owner[first:] > self.owner[rows, None]
             if query.edges is not None or not block.has_unit_factors:
                 factors = self._send(PENALTY_FACTORS)[self._classes[rows]][:, self._classes[first:]]
                 factors[:, : self.n_targets - first] *= self._layout.target_factor
@@ -377,7 +376,7 @@ class DeviceTable:
         """Return the norm of the scaled gradients of the edge of each pair, infinite for the edges of known pairs."""
         torch, first = self._torch, rows.start
         degrees = self._send(self._layout.edge_factors(np.arange(self.n_columns).repeat(2).reshape(-1, 2)))
-        left, right = self._owner[rows] - self._owner[first], self._owner[first:] - self._owner[first]
+        left, right = self.owner[rows] - self.owner[first], self.owner[first:] - self.owner[first]
         members = torch.nn.functional.one_hot(right).double()
         squares = (scaled.double() / torch.sqrt(degrees[rows, None] * degrees[first:])).square()
         norms = torch.sqrt(members[: rows.stop - first, : int(left[-1]) + 1].T @ squares @ members)
@@ -385,11 +384,75 @@ class DeviceTable:
         return norms[left][:, right]
 
 
-class TorchEvaluator(DenseEvaluator):
-    """Pseudo-likelihood of one table, dense or sparse, on the device of an engine.
+class DeviceCompletions:
+    """Completions of incomplete rows on a device, by Gibbs chains side by side.
 
-    Missing cells are replaced in this process, and the rows are sent again.
+    Variables without a feature between them are independent given all others, and drawn at once. Random numbers are
+    stratified over the copies of a row.
     """
+
+    def __init__(self, layout: Layout, blocks: Sequence[Block], seed: int, device: Any) -> None:
+        self._layout, self._schema, self._block, self._device = layout, layout.schemas[0], join_blocks(blocks), device
+        self._generator = import_torch().Generator(device).manual_seed(seed)
+        self._missing, self._copies, self._arcs = self._block.codes < 0, 0, None
+
+    def draw(self, arcs: DeviceArcs, theta: Tensor, copies: int) -> DeviceTable:
+        """Return completed rows, drawn at the weights of arcs one sweep after the draws before."""
+        sweeps = 1 if self._copies else 1 + BURN_IN
+        if copies != self._copies:
+            self._begin(copies)
+        if arcs is not self._arcs:
+            self._arcs, self._draws = arcs, self._color(arcs.parts[1])
+        with self.table.memory():
+            weights = theta.new_zeros(self._layout.n_target_columns, self._layout.n_columns)
+            weights.view(-1)[arcs.places] = theta[arcs.parameter]
+            for coded in self._draws * sweeps:
+                self._draw(weights, theta, coded)
+        return self.table
+
+    def _begin(self, copies: int) -> None:
+        """Make as many copies of each incomplete row, whose chains continue those before."""
+        block, incomplete, before = self._block, np.flatnonzero(self._missing.any(axis=0)), self._copies
+        drawn = Drawn(incomplete, np.repeat(block.beliefs[:, incomplete], copies, axis=1), copies)
+        complete = rows_of_block(block, np.flatnonzero(~self._missing.any(axis=0)))
+        self.block = join_blocks([complete, drawn_block(block, drawn)])
+        self.table = DeviceTable(self._layout, [self.block], self._device)
+        (rows,) = self.table.rows()
+        state, self._observed = rows.values[:, complete.n_rows :], rows.observed[:, complete.n_rows :] > 0.0
+        if before:
+            place = np.arange(len(incomplete))[:, None] * before + np.arange(copies) % before
+            state[:] = self._state[:, send(place.ravel(), self._device)]
+        self._state, self._copies, self._arcs = state, copies, None
+
+    def _color(self, arcs: Arcs) -> list[Coded]:
+        """Return the variables that are drawn at once: colors of a graph, greedily, by their shapes."""
+        schema, owner, size = self._schema, self._schema.variable_of_column, len(self._schema.variables)
+        graph = sp.csr_array((np.ones(len(arcs.target)), (owner[arcs.target], owner[arcs.source])), (size, size))
+        missing, colors, runs = np.flatnonzero(self._missing.any(axis=1)), np.full(size, -1), list[np.ndarray]()
+        for v in missing[np.argsort(-np.diff(graph.indptr)[missing], kind="stable")].tolist():
+            taken = colors[graph.indices[graph.indptr[v] : graph.indptr[v + 1]]]
+            colors[v] = np.setdiff1d(np.arange(len(taken) + 1), taken)[0]
+        numbers = np.diff(schema.coding.state_offsets) * self._state.shape[1]
+        for own in (np.flatnonzero(colors == color) for color in range(colors.max() + 1)):
+            runs += [own[slice(*run)] for run in _runs(numbers[own], TILE_NUMBERS)]
+        return [coded for own in runs for coded in Coded.of(schema, own, 0, self._device)]
+
+    def _draw(self, weights: Tensor, theta: Tensor, coded: Coded) -> None:
+        torch, columns, (k, width), copies = import_torch(), coded.columns.view(-1), coded.columns.shape, self._copies
+        logits = (weights[columns] @ self._state).add_(theta[columns, None]).view(k, width, -1)
+        p = torch.softmax(coded.values @ logits + coded.log_base, dim=1)
+        uniform = p.new_empty(k, p.shape[2] // copies, 1 + copies).uniform_(generator=self._generator)
+        strata = uniform[..., 1:].argsort(dim=2) + uniform[..., :1]
+        # The bits of a cumulative sum may vary on a GPU, those of a product do not.
+        below = torch.ones_like(p[0, :, :1] * p[0, :, 0]).tril() @ p
+        codes = (below < strata.view(k, 1, -1) / copies).sum(dim=1).clamp_(max=p.shape[1] - 1)
+        drawn = coded.values[torch.arange(k, device=p.device)[:, None], codes].mT
+        observed = self._observed[self.table.owner[coded.columns[:, 0]], None]
+        self._state[columns] = torch.where(observed, self._state[columns].view(k, width, -1), drawn).flatten(0, 1)
+
+
+class TorchEvaluator(DenseEvaluator):
+    """Pseudo-likelihood of one table, dense or sparse, on a device, where missing cells are drawn, too."""
 
     def __init__(
         self, dataset: Dataset, objective: CellObjective, engine: Engine, missing: EM | InferenceMethod | None = None
@@ -397,16 +460,14 @@ class TorchEvaluator(DenseEvaluator):
         paired = np.count_nonzero(dataset.layout.column_classes != ColumnClass.SQUARE)
         whole = [block.within and len(block.left.columns) == paired for block in dataset.layout.candidate_blocks]
         if not dataset.is_single or dataset.layout.has_latent or whole != [True]:
-            raise DataError(
-                f"Solver(engine={engine.device.type!r}) (--gpu) learns from one table without latent variables, all "
-                "of whose columns are paired: leave engine (--gpu) out."
-            )
+            what = "one table without latent variables, all of whose columns are paired"
+            raise DataError(f"A device (Solver(engine=...), --gpu) learns from {what}: leave engine (--gpu) out.")
         super().__init__(dataset, objective, engine, missing)
         self.device = engine.device
         self.has_wald_statistics = dataset.is_dense
         self._table: DeviceTable | None = None
         self._rows: BlockCollection | None = None
-        """The rows that are on the device."""
+        self._completions: DeviceCompletions | None = None
 
     @property
     def table(self) -> DeviceTable:
@@ -416,6 +477,13 @@ class TorchEvaluator(DenseEvaluator):
             blocks = [part.block for part in self.source.rows.map(identity)]
             self._rows, self._table = self.source.rows, DeviceTable(self.layout, blocks, self.device)
         return self._table
+
+    def draw(self, graphs: DeviceArcs, theta: np.ndarray, copies: int) -> None:
+        if self._completions is None:
+            blocks = [part.block for part in self.source.rows.map(identity)]
+            self._completions = DeviceCompletions(self.layout, blocks, self.source.seed, self.device)
+        self._table = self._completions.draw(graphs, send(theta, self.device), copies)
+        self._rows = self.source.rows = self._engine.distribute([EvaluatedBlock(0, self._completions.block)])
 
     def compile(self, arcs: Arcs) -> DeviceArcs:
         n, m = self.layout.n_target_columns, self.layout.n_columns
@@ -431,7 +499,6 @@ class TorchEvaluator(DenseEvaluator):
         return float(loss[0]), gradient
 
     def set_point(self, graphs: DeviceArcs, theta: np.ndarray) -> None:
-        """Say at which weights the last evaluation on the device was."""
         self._point = graphs, theta
 
     def weights_of_field(self, graphs: DeviceArcs, theta: np.ndarray) -> FieldWeights:
@@ -455,8 +522,9 @@ class TorchEvaluator(DenseEvaluator):
     @property
     def evaluated(self) -> BlockCollection:
         bounds = np.cumsum(self.source.rows.map(lambda part: part.block.n_rows))[:-1]
-        errors = np.concatenate([rows.errors.cpu().numpy() for rows in self.table.with_errors()], axis=1)
-        errors = np.split(errors, bounds, axis=1)
+        parts = [(rows.errors.cpu().numpy(), rows.values.cpu().numpy()) for rows in self.table.with_errors()]
+        arrays = [np.split(np.concatenate(part, axis=1), bounds, axis=1) for part in zip(*parts, strict=True)]
+        each = [(errors.copy(), values.copy()) for errors, values in zip(*arrays, strict=True)]
         return self.source.rows.map_update(
-            lambda part, own: (part._replace(errors=own.copy(), expectations=part.block.beliefs), None), each=errors
+            lambda part, own: (EvaluatedBlock(0, part.block._replace(beliefs=own[1]), *own), None), each=each
         )[0]

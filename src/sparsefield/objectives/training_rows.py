@@ -184,7 +184,7 @@ class CompletedRows(TrainingRows):
     has_missing = True
 
     def __init__(self, dataset: Dataset, engine: Engine, options: EM) -> None:
-        self._engine, self._seed = engine, options.seed
+        self._engine, self.seed = engine, options.seed
         self._linked = dataset if dataset.has_links else None
         self._number = 0
         self._linked_drawn = np.empty((0, 0), dtype=np.int32)
@@ -194,7 +194,7 @@ class CompletedRows(TrainingRows):
     def draw(self, field: FieldWeights, copies: int, sweeps: int) -> None:
         """Complete all rows; rows with at most ``copies`` completions get all of them."""
         self._number += 1
-        counter = self._seed, self._number
+        counter = self.seed, self._number
         if self._linked is not None:
             blocks, self._linked_drawn = draw_linked(
                 self._linked, field, copies, sweeps, counter, self._linked_drawn, self._engine

@@ -77,7 +77,6 @@ class DeviceWorkingSet(WorkingSet):
         return DeviceMemory(self.problem.memory)
 
     def _read_point(self) -> None:
-        """Read the point from the device, if it has moved there."""
         if self._steps is not None and self._steps.moved:
             steps, self._steps.moved = self._steps, False
             x, gradient, theta, slopes = (part.cpu().numpy() for part in steps.point[:4])

@@ -213,7 +213,7 @@ class MonteCarloEM(MissingCells):
 
     def _draw(self, theta: np.ndarray, copies: int) -> None:
         problem: Any = self._working_set.problem
-        problem.source.draw(problem.weights_of_field(self._working_set.graphs, theta), copies, sweeps=1)
+        problem.draw(self._working_set.graphs, theta, copies)
 
     def _may_improve(self, error: float) -> bool:
         """Return whether further rounds may reduce the error: with twice the completions, or as the last ones did."""
