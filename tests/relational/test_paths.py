@@ -256,13 +256,14 @@ def test_templates_are_induced_where_they_predict_hidden_cells() -> None:
     assert np.sort(alone.field_.theta) == pytest.approx(np.sort(field.field_.theta), abs=0.02)
 
 
-def test_templates_that_promise_nothing_are_not_tried() -> None:
+def test_templates_that_promise_nothing_are_not_tried_and_default_ones_that_mislead_are_left_out() -> None:
     rng = np.random.default_rng(0)
     data = planted(3)[0]
     noise = data.tables["pair"].with_columns(
         *(pl.Series(name, rng.integers(0, 2, 576)) for name in ("parent", "brother", "uncle"))
     )
     field = RelationalField(random_state=0).fit(data.replace(tables={**data.tables, "pair": noise}, templates=["auto"]))
-    assert [template.kind for template in field.field_.layout.templates] == ["within", "swapped"]
+    assert [template.kind for template in field.field_.layout.templates] == ["within"]
+    assert field.template_search_[0].startswith("swapped subject object left out: hidden cells -")  # a default
     grouped = RelationalField(l1=2.0, penalty="group", templates="auto", random_state=0).fit(data)
     assert not any(TRIANGLE in line for line in grouped.template_search_)  # which a group penalty does not select

@@ -83,7 +83,8 @@ class RelationalField(FieldEstimator):
         Kinds of pairs of rows that features may connect. None takes those of the data, or else the default: within
         each table, and across each link. "auto" also tries those that are swapped, shared, joined, means along two or
         three links, triangles and cycles, in the order of the gains that their features promise, and adds what
-        predicts hidden cells better; ``template_search_`` says what happened.
+        predicts hidden cells better. Of tables of which all rows are searched it leaves out what is across or swapped
+        where hidden cells are predicted worse with it. ``template_search_`` says what happened.
     missing, inference
         "em" draws the missing cells of all tables together. "mean-field" updates all linked rows in a fixed order until
         no belief changes by more than 0.001; ``MeanField(tolerance=0.1)`` is the paper's rule.

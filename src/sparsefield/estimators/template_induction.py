@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 
 from sparsefield.compute import Engine
 from sparsefield.data import Dataset, Layout, Relational, Template
@@ -18,7 +19,7 @@ from sparsefield.estimators.training import make_path, training_options
 from sparsefield.induction import Grafting
 from sparsefield.inference import MeanField
 from sparsefield.model import Field
-from sparsefield.objectives import PseudoLikelihood
+from sparsefield.objectives import EM, PseudoLikelihood
 from sparsefield.objectives.objective import PairQuery
 from sparsefield.solver import FitCallbacks, HeldOut, SelectionOptions, WarmStart
 from sparsefield.solver.folds import make_folds
@@ -41,6 +42,9 @@ MOST_STEPS = 100
 
 STANDARD_ERRORS = 1.0
 """A template is admitted if hidden cells are predicted better by so many standard errors of the difference."""
+
+
+UNIT = "log-probability per cell"
 
 
 class Trial(NamedTuple):
@@ -91,18 +95,25 @@ def induce_templates(
     engine: Engine,
     share: float = 1.0,
 ) -> tuple[tuple[Template, ...], WarmStart | None, list[str]]:
-    """Return the base templates with those that predict hidden cells better, a start for them, and a report in words.
+    """Return the templates that predict hidden cells better, a start for them, and a report in words.
 
-    In each round the gains of all candidates are estimated at the field over the templates so far, and the best one is
-    tried. ``compile`` returns the dataset of some templates, perhaps of a ``share`` of the rows.
+    Base templates over links are left out where they make predictions worse, as weights that few entities share do; of
+    data of which a share is searched all of them stay. Then, in each round, the gains of all candidates are estimated
+    at the field over the templates so far, and the best one is tried. ``compile`` returns the dataset of some
+    templates, perhaps of a ``share`` of the rows.
     """
-    chosen, waiting, words = tuple(base), list(candidates), []
+    within = tuple(template for template in base if template.kind == "within") if share == 1.0 else ()
+    chosen, waiting, words = within or tuple(base), list(candidates), list[str]()
     if not waiting:
-        return chosen, None, words
+        return tuple(base), None, words
     options = training_options(estimator)
+    if estimator.resolve("objective").is_pseudo_likelihood and isinstance(estimator.resolve("missing"), EM):
+        # Draws take longer, and say the same of templates.
+        copy: Any = clone(estimator)
+        estimator = copy.set_params(missing="mean-field")
     if isinstance(estimator.l1, str):
         alone = replace(options, l1=np.finfo(float).max, certify=False)
-        path = make_path(estimator, compile(chosen), alone, engine, callbacks=FitCallbacks())
+        path = make_path(estimator, compile(base), alone, engine, callbacks=FitCallbacks())
         path.run()
         options = replace(options, l1=SHARE_OF_LARGEST * path.l1_max())
     else:
@@ -118,6 +129,13 @@ def induce_templates(
         return Trial(train, field, score(path)[0])
 
     current, gains = attempt(chosen, None), []
+    for template in base[len(within) :] if within else ():
+        tried = attempt((*chosen, template), current)
+        better, error = mean_difference(tried, current)
+        if better >= 0.0:
+            chosen, current = (*chosen, template), tried
+        else:
+            words.append(f"{template.label} left out: hidden cells {better:+.4f} +- {error:.4f} {UNIT}")
     while waiting:
         for template in waiting if not gains else ():
             train = make_folds(compile((*chosen, template)), engine, ways).folds[0]()[0]
@@ -128,25 +146,32 @@ def induce_templates(
             words.append(f"no feature over {', '.join(t.label for t in (template, *waiting))} promises to help")
             break
         tried = attempt((*chosen, template), current)
-        difference = tried.scores - current.scores
-        better, n = float(difference.mean()), len(difference)
-        # Where too few cells are left, EBIC decides.
-        error = float(difference.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+        better, error = mean_difference(tried, current)
         verdict = "added" if better > STANDARD_ERRORS * error else "left out"
-        words.append(f"{template.label} {verdict}: hidden cells {better:+.4f} +- {error:.4f} log-probability per cell")
+        words.append(f"{template.label} {verdict}: hidden cells {better:+.4f} +- {error:.4f} {UNIT}")
         if verdict == "added":
             chosen, current = tuple(sorted((*chosen, template), key=lambda t: t.over_paths)), tried
             gains = []
     return chosen, WarmStart.from_field(current.field), words
 
 
+def mean_difference(tried: Trial, current: Trial) -> tuple[float, float]:
+    """Return by how much hidden cells are predicted better, and its standard error; where EBIC decides, 0."""
+    difference = tried.scores - current.scores
+    n = len(difference)
+    return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+
+
 def estimated_gain(dataset: Dataset, field: Field, template: Template, l1: float, engine: Engine) -> float:
     """Return by how much the best features over a template would lower the loss, minus the price of their choice.
 
     A feature with gradient g and curvature h gains up to (|g| - l1)^2 / 2h; its choice among the n candidates of the
-    template costs ln n.
+    template costs ln n. Nothing is promised by more features than there are known cells.
     """
     layout, start = dataset.layout, renumbered(field, dataset.layout)
+    n_features = layout.n_candidate_pairs - field.layout.n_candidate_pairs
+    if n_features > sum(np.count_nonzero(table.codes() >= 0) for table in dataset.tables):
+        return 0.0
     problem: Any = PseudoLikelihood().make_problem(dataset, engine, MeanField(tolerance=1e-3))
     theta = np.concatenate([start.biases, start.weights])
     graphs = problem.compile(layout.arcs(start.features))
@@ -163,8 +188,7 @@ def estimated_gain(dataset: Dataset, field: Field, template: Template, l1: float
     centered = CenteredParametrization(means, variances, np.ones(n, dtype=bool))
     curvature = centered.curvature(arcs, problem.bias_hessian(), len(own))[n:]
     excess = np.abs(found.gradient[own]) - l1 * layout.feature_factors(found.features[own])
-    price = np.log(layout.n_candidate_pairs - field.layout.n_candidate_pairs)
-    gains = np.square(np.maximum(excess, 0.0)) / (2.0 * np.maximum(curvature, 1e-9)) - price
+    gains = np.square(np.maximum(excess, 0.0)) / (2.0 * np.maximum(curvature, 1e-9)) - np.log(n_features)
     return float(np.sort(np.maximum(gains, 0.0))[-MOST_FEATURES:].sum())
 
 
