@@ -262,15 +262,14 @@ def predict_states(block, graph, theta, start, stop, out):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def slopes(graph, errors, expectations, first, last, of_biases, of_arcs):
+def slopes(arc_offsets, source, errors, expectations, first, last, of_biases, of_arcs):
     """Set the slopes of the biases and arcs of the columns from ``first`` to ``last``: error . expectation (Eq. 13)."""
-    source = graph.arc_source
     for state in range(first, last):
         error, total = errors[state], 0.0
         for i in range(error.shape[0]):
             total += error[i]
         of_biases[state] = total
-        k, end = graph.arc_offsets[state], graph.arc_offsets[state + 1]
+        k, end = arc_offsets[state], arc_offsets[state + 1]
         while k + 4 <= end:
             of_arcs[k], of_arcs[k + 1], of_arcs[k + 2], of_arcs[k + 3] = four_dots(
                 error, expectations, source[k], source[k + 1], source[k + 2], source[k + 3]

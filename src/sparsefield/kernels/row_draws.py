@@ -82,7 +82,6 @@ def _start_copies(cell_offsets, state_offsets, probabilities, keys, drawn):
                 drawn[g, c] = choose_state(p, p.shape[0], (strata[c] + offset) / copies)
 
 
-@njit(nogil=True, cache=True)
 def draw_copies(problem, slots, keys, burn_in, sweeps, values, drawn, sums):
     """Draw the missing cells of several copies of rows by Gibbs sampling, ``burn_in`` and ``sweeps`` times.
 
@@ -99,18 +98,27 @@ def draw_copies(problem, slots, keys, burn_in, sweeps, values, drawn, sums):
     sums : (states of all missing cells,) or nothing; the conditional probabilities that states are drawn from, after
         the burn-in, are added to it
     """
-    copies, coding = drawn.shape[1], problem.coding
-    strata, z = np.arange(copies), np.empty((problem.widest, copies))
+    cells = problem.cell_offsets, problem.cell_variable, problem.state_offsets
+    z = np.empty((problem.widest, drawn.shape[1]))
+    _draw_copies(*cells, problem.coding, slots, keys, burn_in, sweeps, z, values, drawn, sums)
+
+
+@njit(nogil=True, cache=True)
+def _draw_copies(
+    cell_offsets, cell_variable, state_offsets, coding, slots, keys, burn_in, sweeps, z, values, drawn, sums
+):
+    copies = drawn.shape[1]
+    strata = np.arange(copies)
     p = np.empty(coding.most_states)
     for g in range(drawn.shape[0]):
         for c in range(copies):
             columns = values[slots.slot_offsets[g] : slots.slot_offsets[g + 1]]
-            write_columns(coding, problem.cell_variable[g], drawn[g, c], columns, c)
+            write_columns(coding, cell_variable[g], drawn[g, c], columns, c)
     for sweep in range(burn_in + sweeps):
-        for e in range(problem.entity_start.shape[0]):
+        for e in range(keys.shape[0]):
             stream = mix(keys[e], sweep + 1)
-            for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
-                first, last, v = slots.slot_offsets[g], slots.slot_offsets[g + 1], problem.cell_variable[g]
+            for g in range(cell_offsets[e], cell_offsets[e + 1]):
+                first, last, v = slots.slot_offsets[g], slots.slot_offsets[g + 1], cell_variable[g]
                 # All copies of a cell that depends on no other missing one have the same probabilities, in each sweep.
                 alike = slots.arc_offsets[first] == slots.arc_offsets[last]
                 alike = alike and slots.term_offsets[first] == slots.term_offsets[last]
@@ -129,7 +137,7 @@ def draw_copies(problem, slots, keys, burn_in, sweeps, values, drawn, sums):
                         if sweep >= burn_in and sums.shape[0]:
                             factor = (copies * sweeps if alike else 1) / total
                             for k in range(count):
-                                sums[problem.state_offsets[g] + k] += p[k] * factor
+                                sums[state_offsets[g] + k] += p[k] * factor
                     drawn[g, c] = choose_state(p, count, total * (strata[c] + offset) / copies)
                     write_columns(coding, v, drawn[g, c], columns, c)
 

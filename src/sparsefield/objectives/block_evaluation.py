@@ -78,7 +78,8 @@ class Slopes(NamedTuple):
             self.of_biases[slice(*columns)] = own.sum(axis=1)
             self.of_arcs[arcs] = (own @ expectations.T).ravel()[places]
         else:
-            kernels.slopes(graph, errors, expectations, *columns, self.of_biases, self.of_arcs)
+            arcs = graph.arc_offsets, graph.arc_source
+            kernels.slopes(*arcs, errors, expectations, *columns, self.of_biases, self.of_arcs)
         if len(self.of_terms) and averaged:
             kernels.changes_of_conjunctions(graph, errors, expectations, part.block.weight, self.of_terms)
         elif len(self.of_terms):
