@@ -153,7 +153,7 @@ def fit_peer(shop: Shop, method: str) -> Row:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    boosting = HistGradientBoostingClassifier(early_stopping=True, max_iter=500, learning_rate=0.05, random_state=0)
+    boosting = HistGradientBoostingClassifier(max_iter=500, learning_rate=0.05, random_state=0)
     model = boosting if method == "boosting" else make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
 
     def fit() -> Any:

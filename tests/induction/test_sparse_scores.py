@@ -135,7 +135,7 @@ def test_no_pair_is_lost_among_rare_columns(seed, cut, n_columns, spread, weight
         weight[-1] = 1.0
     with pytest.MonkeyPatch.context() as patch, Threads(1) as engine:
         patch.setattr(config, "SPARSE_DENSITY", 1.0)
-        patch.setattr(sparse_scores, "machine_memory", memory_for(entries))
+        patch.setattr(config, "machine_memory", memory_for(entries))
         sparse, dense = matrix_samples(on, weight, [f"x{k}" for k in range(min(observed, n_columns - 1))])
         schema = sparse.layout.schemas[0]
         pairs = np.array(candidate_pairs(schema), dtype=np.int64).reshape(-1, 2)
@@ -243,7 +243,7 @@ def test_threads_and_rounds_give_the_same_bits(
     for engine, entries in ((Threads(1), 10**9), (Threads(3), 10**9), (Threads(2), 40)):
         with engine, pytest.MonkeyPatch.context() as patch:
             memory = entries * sparse_scores.ENTRY_BYTES / config.ERRORS_SHARE
-            patch.setattr(sparse_scores, "machine_memory", lambda memory=memory: memory)
+            patch.setattr(config, "machine_memory", lambda memory=memory: memory)
             factors = factors_at(sample, engine, problem.pairs, problem.theta)
             outcomes.append(bits(score_sparse_pairs(factors, problem.layout, threshold, cut, known, limit)))
     assert outcomes[0] == outcomes[1] == outcomes[2]

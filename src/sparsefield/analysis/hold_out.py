@@ -312,7 +312,8 @@ class TargetCells:
             raise DataError("Rows of linked tables have no weights: leave sample_weight out.")
         roles = {"observed": observed} | ({} if sample_weight is None else {"sample_weight": sample_weight})
         # One iteration finds out which columns are targets, and refuses unusable data before the long work.
-        copy: Any = clone(estimator).set_params(solver__max_iter=1, solver__callbacks=None)
+        copy: Any = clone(estimator)
+        copy.set_params(solver__max_iter=1, solver__callbacks=None)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             copy.fit(X) if isinstance(X, Relational) else copy.fit(X, **roles, states=states)

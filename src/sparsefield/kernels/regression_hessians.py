@@ -166,7 +166,7 @@ def set_newton_system(
         biases, is_free = ends[:-1] - ends[0], np.zeros(len(values), dtype=bool)
         is_free[biases] = column = free[designs.parameter[own][biases]]
         # Sums over linked rows may have means far beyond their deviations, which free biases make up for.
-        centers, owner = values.mean(axis=1), np.repeat(np.arange(len(column)), np.diff(ends))
+        centers, owner = values.sum(axis=1) / max(len(weight), 1), np.repeat(np.arange(len(column)), np.diff(ends))
         centers[(np.abs(centers) <= 1.0) | ~column[owner]] = 0.0
         if centers.any():
             values = values - centers[:, None]

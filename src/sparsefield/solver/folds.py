@@ -90,20 +90,19 @@ class Fold:
         """Return the point at some l1, which is learned once.
 
         The fit starts from the current weights, if their l1 is larger, or from the point at the nearest l1. A fold
-        without points takes that of another fold, which has seen the held-out data of this one: they would show,
-        unless its l1 is larger, so that the weights have to move, or the fit takes two steps.
+        without points takes that of another fold, which has seen the held-out data of this one: it takes
+        two steps, or these data would show.
         """
         if l1 in self.points:
             return self.points[l1]
         points = self.points or ({} if other is None else other.points)
         start = None
         if points and not (self._last is not None and self._last > l1):
-            larger = {} if self.points else {at for at in points if at > l1}
-            nearest = min(larger or points, key=lambda at: (round(abs(np.log(at / l1)), 6), -at))
+            nearest = min(points, key=lambda at: (round(abs(np.log(at / l1)), 6), -at))
             start = WarmStart.from_field(points[nearest].field)
-            if not self.points and not larger:
-                self._path.step_to(l1, start, ahead=self._ahead)
-                start = None
+        if start is not None and not self.points:
+            self._path.step_to(l1, start, ahead=self._ahead)
+            start = None
         fitted = self._path.step_to(l1, start, ahead=self._ahead).field
         scores, weights = self._score(self._path)
         self.points[l1], self._last = PathPoint(l1, scores, fitted, weights), l1

@@ -1,7 +1,7 @@
 """Choice of l1 along the path: by held-out data, with as few fits as the comparison needs, or by EBIC.
 
 The first fold follows the path in large steps until its score falls. Few folds are then fitted at the values near its
-best one only, and at further ones while a parabola rises to them.
+best one only, and at further ones while the best of them may lie beyond.
 """
 
 from __future__ import annotations
@@ -50,6 +50,9 @@ STRIDE = 2
 
 CLEARLY_WORSE = 3.0
 """Standard errors of a difference that hardly ever occur by chance."""
+
+NOT_BETTER = 1.5
+"""Standard errors of a difference in the first fold beyond which all folds together will not select the worse l1."""
 
 
 @dataclass(frozen=True)
@@ -221,24 +224,21 @@ def _lead_to_fall(grid: FoldGrid, min_improvement: float) -> int:
 
 
 def _pooled_best(grid: FoldGrid, lead: int, min_improvement: float) -> int:
-    """Return the index of the best score of all folds, by strides from that of the first one, ``lead``.
-
-    A further value is fitted where a parabola rises to it, with the slope of all folds and the curvature of the first
-    one: slopes differ between folds, curvatures hardly do.
-    """
-    low, high = max(lead - STRIDE, 0), min(max(lead, STRIDE), len(grid) - 1)
+    """Return the index of the best score of all folds, by strides from that of the first one, ``lead``."""
+    near = sorted({max(lead - STRIDE, 0), lead})
     while True:
-        grid.pool([low, high], few=True)
-        slope = grid.point(high).score - grid.point(low).score
-        rises = is_better(grid.point(high), grid.point(low), min_improvement)
-        best, inner, beyond = (high, low, min(high + STRIDE, len(grid) - 1)) if rises else (low, high, low - STRIDE)
-        if beyond == best or beyond < 0 or grid.is_pooled(beyond):
+        grid.pool(near, few=True)
+        best = near[0]
+        for k in near[1:]:
+            best = k if is_better(grid.point(k), grid.point(best), min_improvement) else best
+        beyond = min(best + STRIDE, len(grid) - 1)
+        before = max(best - STRIDE, 0)
+        if best == near[0] > 0 and is_as_good(grid.lead(before), grid.lead(best), NOT_BETTER):
+            near.insert(0, before)
+        elif best == near[-1] < beyond and is_as_good(grid.lead(beyond), grid.lead(best), NOT_BETTER):
+            near.append(beyond)
+        else:
             return best
-        curvature = grid.lead(beyond).score - 2.0 * grid.lead(best).score + grid.lead(inner).score
-        gain = abs(slope) + min(curvature, 0.0)
-        if gain <= min_improvement * abs(grid.point(best).score):
-            return best
-        low, high = sorted([best, beyond])
 
 
 def is_better(point: PathPoint, other: PathPoint, min_improvement: float) -> bool:
