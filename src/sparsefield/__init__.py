@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sparsefield.app.pages.findings import findings
     from sparsefield.app.pages.page import write_report
     from sparsefield.app.tables.codebook import Codebook, inspect
-    from sparsefield.app.tables.export import to_networkx, to_pgmpy
+    from sparsefield.app.tables.export import to_networkx
     from sparsefield.app.tables.linked import read_database, read_triples
     from sparsefield.app.tables.schema_file import read_schema
     from sparsefield.chain.crf import ChainCRF
@@ -43,7 +43,7 @@ __all__ = [
     "centrality_stability", "compare", "confidence_intervals", "contacts", "findings",
     "impute", "inspect", "load", "plot_network", "pool", "predictability", "read_alignment", "read_conll",
     "read_database", "read_schema", "read_triples", "regularization_path", "sequence_weights", "stability",
-    "to_networkx", "to_pgmpy", "write_report",
+    "to_networkx", "write_report",
 ]  # fmt: skip
 
 _NAMES_OF_MODULE = {
@@ -59,7 +59,7 @@ _NAMES_OF_MODULE = {
     "app.pages.findings": "findings",
     "app.pages.page": "write_report",
     "app.tables.codebook": "Codebook inspect",
-    "app.tables.export": "to_networkx to_pgmpy",
+    "app.tables.export": "to_networkx",
     "app.tables.linked": "read_database read_triples",
     "app.tables.schema_file": "read_schema",
     "chain.crf": "ChainCRF",

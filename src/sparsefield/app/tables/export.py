@@ -1,22 +1,16 @@
-"""Fields for other programs: networks of pgmpy, and graphs of networkx."""
+"""Fields for other programs, as graphs of networkx."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
-from collections.abc import Sequence
-from functools import reduce
 from io import BytesIO
 from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sparsefield.atomic_write import write_atomically
-from sparsefield.data.schema import Variable
 from sparsefield.errors import DataError
 from sparsefield.estimators.field_estimator import FieldEstimator, fitted_field
 from sparsefield.model.feature_tables import bias_table, list_features
@@ -24,77 +18,9 @@ from sparsefield.model.field import Field
 
 if TYPE_CHECKING:
     import networkx
-    from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
-
-MAX_NUMBERS = 2**24
-"""The largest table of a factor: a conjunction has one weight, but its table is exponential in its order."""
 
 NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that are not allowed in XML, even when escaped."""
-
-Factors = dict[tuple[int, ...], np.ndarray]
-"""{scope: logarithms for all joint states}; a scope has indices into a list of variables, ascending."""
-
-
-def to_pgmpy(field: FieldEstimator | Field) -> DiscreteMarkovNetwork:
-    """Return the distribution as a ``pgmpy.models.DiscreteMarkovNetwork`` with the names of columns and states.
-
-    This needs pgmpy: ``pip install 'sparsefield[pgmpy]'``. The largest entry of every factor is 1, so that products of
-    many factors do not overflow. pgmpy's ``VariableElimination`` returns unnormalized results for a Markov network: use
-    ``query(...).normalize(inplace=False)``; its ``UAIWriter`` writes the network for other solvers. The states of a
-    number are its levels, which are named by their mean values.
-
-    Parameters
-    ----------
-    field : fitted estimator over one table without observed columns, or its field
-    """
-    try:
-        from pgmpy.factors.discrete import DiscreteFactor  # pyright: ignore[reportMissingImports]
-        from pgmpy.models import DiscreteMarkovNetwork  # pyright: ignore[reportMissingImports]
-    except ImportError:
-        raise DataError("pgmpy is not installed: pip install 'sparsefield[pgmpy]'.") from None
-    variables, factors = to_factors(fitted_field(field))
-    network = DiscreteMarkovNetwork()
-    network.add_nodes_from([variable.name for variable in variables])
-    for scope, logs in factors.items():
-        states = {variables[k].name: list(variables[k].states) for k in scope}
-        network.add_edges_from(combinations(states, 2))
-        network.add_factors(DiscreteFactor(list(states), logs.shape, np.exp(logs - logs.max()), states))
-    return network
-
-
-def to_factors(field: Field) -> tuple[Sequence[Variable], Factors]:
-    """Return the variables of a field over one table and its factors, those of single variables first.
-
-    The distribution is proportional to the exponential of the sum of the factors. A table holds 0 wherever a state is
-    a reference state. Constants are dropped.
-    """
-    if len(field.layout.schemas) != 1 or field.layout.neighbor_views or field.schema.observed:
-        what = "linked tables or with observed columns has a distribution for each of their rows"
-        raise DataError(f"A field over {what}: use to_networkx, which shows its features.")
-    schema = field.schema
-    variables = schema.targets
-    position = [np.argsort(variable.position_of_code) for variable in variables]
-    tables: Factors = {(k,): variable.log_base[position[k]] for k, variable in enumerate(variables)}
-    coded = [variable.coded[position[k]] for k, variable in enumerate(variables)]
-    features = [([column], weight) for column, weight in enumerate(field.biases.tolist())]
-    features += zip(field.pairs.tolist(), field.weights.tolist(), strict=True)
-    features += zip(field.conjunctions.tolist(), field.conjunction_weights.tolist(), strict=True)
-    for columns, weight in features:
-        places = sorted(column for column in columns if column >= 0)
-        if not weight or not places:
-            continue
-        scope = tuple(int(k) for k in schema.variable_of_column[places])
-        shape = [len(variables[k].states) for k in scope]
-        if math.prod(shape) > MAX_NUMBERS:
-            names = ", ".join(variables[k].name for k in scope[:5]) + ", ..." * (len(scope) > 5)
-            raise DataError(f"The full table over {names} has {math.prod(shape):,} numbers: use to_networkx.")
-        values = [coded[k][:, column - int(schema.offsets[k])] for k, column in zip(scope, places, strict=True)]
-        # Most columns are indicators of one state, so most entries stay as they are.
-        states = [np.flatnonzero(own) for own in values]
-        products = reduce(np.multiply.outer, [own[on] for own, on in zip(values, states, strict=True)])
-        tables.setdefault(scope, np.zeros(shape))[np.ix_(*states)] += weight * products
-    return variables, {scope: tables[scope] for scope in sorted(tables, key=lambda scope: (len(scope), scope))}
 
 
 def to_networkx(field: FieldEstimator | Field) -> networkx.Graph:
