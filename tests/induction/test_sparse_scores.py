@@ -135,8 +135,8 @@ def test_no_pair_is_lost_among_rare_columns(seed, cut, n_columns, spread, weight
         weight[-1] = 1.0
     with pytest.MonkeyPatch.context() as patch, Threads(1) as engine:
         patch.setattr(config, "SPARSE_DENSITY", 1.0)
-        patch.setattr(config, "machine_memory", memory_for(entries))
         sparse, dense = matrix_samples(on, weight, [f"x{k}" for k in range(min(observed, n_columns - 1))])
+        patch.setattr(config, "machine_memory", memory_for(entries))
         schema = sparse.layout.schemas[0]
         pairs = np.array(candidate_pairs(schema), dtype=np.int64).reshape(-1, 2)
         pairs = pairs[rng.random(len(pairs)) < 0.2]
