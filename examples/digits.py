@@ -106,7 +106,8 @@ def run_demo(out: Path, quick: bool, echo: Callable[[str], None]) -> DemoResult:
     cells, hidden = pl.DataFrame(test, schema=NAMES), pl.DataFrame(missing, schema=NAMES)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownStateWarning)  # an unseen gray level is missing
-        beliefs = field.predict_proba(cells.select(pl.when(~hidden[name]).then(pl.col(name)) for name in NAMES))
+        posterior = field.infer(cells.select(pl.when(~hidden[name]).then(pl.col(name)) for name in NAMES))
+    beliefs = {name: posterior.state_probabilities(name) for name in NAMES}
     best = np.column_stack([np.array(field.states_[name])[beliefs[name].argmax(axis=1)] for name in NAMES])
     usual = np.array([np.bincount(column).argmax() for column in train.T])
     right = {}
