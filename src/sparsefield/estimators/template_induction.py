@@ -43,7 +43,6 @@ MOST_STEPS = 100
 STANDARD_ERRORS = 1.0
 """A template is admitted if hidden cells are predicted better by so many standard errors of the difference."""
 
-
 UNIT = "log-probability per cell"
 
 
@@ -59,32 +58,32 @@ class Trial(NamedTuple):
 
 def candidate_templates(data: Relational, base: Sequence[Template]) -> list[Template]:
     """Return the templates that may be added to the default ones: swapped, shared, joined, mean, triangle and cycle."""
-    known, found = {template.label for template in base}, []
+    known, templates = {template.label for template in base}, []
     keys = {name: link for name, link in data.links.items() if isinstance(link, ForeignKey)}
     for name, link in keys.items():
         if data.variables(link.table) and np.bincount(data.linked_rows(name)[1]).max(initial=0) > 1:
-            found.append(Template("shared", (name,)))
-    for one, other in combinations(keys, 2):
-        table, to = keys[one].table, keys[one].to
-        if keys[other].table != table:
+            templates.append(Template("shared", (name,)))
+    for first, second in combinations(keys, 2):
+        table, to = keys[first].table, keys[first].to
+        if keys[second].table != table:
             continue
-        if data.variables(to) and data.variables(keys[other].to):
-            found.append(Template("joined", (one, other)))
-        if keys[other].to == to and data.variables(table):
-            found.append(Template("swapped", (one, other)))
+        if data.variables(to) and data.variables(keys[second].to):
+            templates.append(Template("joined", (first, second)))
+        if keys[second].to == to and data.variables(table):
+            templates.append(Template("swapped", (first, second)))
             if data.sources[to].n_rows <= MAX_ENTITIES:
-                found += [Template("triangle", (one, other)), Template("cycle", (one, other))]
+                templates += [Template("triangle", (first, second)), Template("cycle", (first, second))]
     walks: list[tuple[tuple[str, ...], tuple[str, ...]]]
     walks = [((link.to, link.table), (name,)) for name, link in keys.items() if data.variables(link.to)]
     for tables, names in walks:  # which grows, and visits each table once
         joins = len(names) == 2 and keys[names[0]].table == keys[names[1]].table
         if len(names) > 1 and data.variables(tables[-1]) and not joins:
-            found.append(Template("mean", names))
+            templates.append(Template("mean", names))
         for name, link in keys.items():
             to = link.to if tables[-1] == link.table else link.table
             if tables[-1] in (link.table, link.to) and to not in tables and len(names) < MOST_LINKS:
                 walks.append(((*tables, to), (*names, name)))
-    return [template for template in found if template.label not in known]
+    return [template for template in templates if template.label not in known]
 
 
 def induce_templates(
@@ -179,27 +178,28 @@ def estimated_gain(dataset: Dataset, field: Field, template: Template, l1: float
         problem.source.impute(problem.weights_of_field(graphs, theta))
     problem.evaluate(graphs, theta)
     known = np.sort(layout.keys(start.features[:, :2]))
-    found = problem.gradient_factors().propose(Grafting(), PairQuery(l1, known, None))
-    mine = [k for (label, _), columns in columns_of_views(layout).items() if label == template.label for k in columns]
-    own = np.flatnonzero(np.isin(found.features[:, 1], mine))
+    proposals = problem.gradient_factors().propose(Grafting(), PairQuery(l1, known, None))
+    views = columns_of_views(layout).items()
+    of_template = [k for (label, _), columns in views if label == template.label for k in columns]
+    own = np.flatnonzero(np.isin(proposals.features[:, 1], of_template))
     if not len(own):
         return 0.0
-    arcs, n, (means, variances) = layout.arcs(found.features[own]), layout.n_target_columns, problem.moments()
+    arcs, n, (means, variances) = layout.arcs(proposals.features[own]), layout.n_target_columns, problem.moments()
     centered = CenteredParametrization(means, variances, np.ones(n, dtype=bool))
     curvature = centered.curvature(arcs, problem.bias_hessian(), len(own))[n:]
-    excess = np.abs(found.gradient[own]) - l1 * layout.feature_factors(found.features[own])
+    excess = np.abs(proposals.gradient[own]) - l1 * layout.feature_factors(proposals.features[own])
     gains = np.square(np.maximum(excess, 0.0)) / (2.0 * np.maximum(curvature, 1e-9)) - np.log(n_features)
     return float(np.sort(np.maximum(gains, 0.0))[-MOST_FEATURES:].sum())
 
 
 def columns_of_views(layout: Layout) -> dict[tuple[str, int], np.ndarray]:
     """Return {(template, side): the numbers of the columns of a view of neighbors or paths}."""
-    found = {}
+    places = {}
     for view in (*layout.neighbor_views, *layout.path_views):
         table, side = (view.table, view.side) if isinstance(view, PathView) else (view.target_table, view.forward)
         columns = layout.column_starts[table] + np.arange(view.start, view.stop)
-        found[layout.templates[view.template].label, int(side)] = columns
-    return found
+        places[layout.templates[view.template].label, int(side)] = columns
+    return places
 
 
 def renumbered(field: Field, layout: Layout) -> WarmStart:

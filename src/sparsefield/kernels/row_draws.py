@@ -15,18 +15,14 @@ from sparsefield.kernels.elementary import add_scaled, mix, uniform
 from sparsefield.kernels.mean_field_sweep import logits
 
 
+@njit(nogil=True, cache=True)
 def row_keys(seed, number, tables, rows):
     """Return a key for each row (rows,) of some tables (rows,), which differs between seeds and numbers."""
-    # The seed is hashed first: `mix` alone would swap the numbers of neighboring seeds.
-    return _hash(_hash(_hash(_hash(np.zeros(len(rows), dtype=np.uint64), seed), number), tables), rows)
-
-
-def _hash(keys, values):
-    """Return `mix` of keys (n,) and values, (n,) or a number."""
-    z = (keys ^ np.asarray(values).astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    keys = np.empty(rows.shape[0], dtype=np.uint64)
+    for k in range(rows.shape[0]):
+        # The seed is hashed first: `mix` alone would swap the numbers of neighboring seeds.
+        keys[k] = mix(mix(mix(mix(np.uint64(0), seed), number), tables[k]), rows[k])
+    return keys
 
 
 @njit(nogil=True, cache=True)
@@ -198,28 +194,18 @@ def set_columns(graph, cell_offsets, missing_rows, drawn, columns):
             columns[offsets[v] + column, place] = values
 
 
+@njit(nogil=True, cache=True)
 def draw_frequencies(coding, cell_offsets, missing_rows, keys, drawn):
     """Draw missing cells from the training frequencies of their states, independently of each other."""
-    copies, everywhere = drawn.shape[1], np.arange(drawn.shape[0])
-    variable = np.repeat(np.arange(len(cell_offsets) - 1), np.diff(cell_offsets))
-    offset, stream = _uniform(_hash(_hash(keys[missing_rows], 0), variable))
-    strata = np.tile(np.arange(copies), (len(variable), 1))
-    for k in range(copies - 1, 0, -1):  # as `_shuffle` does
-        u, stream = _uniform(stream)
-        other = (u * (k + 1)).astype(np.int64)
-        strata[:, k], strata[everywhere, other] = strata[everywhere, other], strata[:, k].copy()
-    left = (strata + offset[:, None]) / copies
-    for v in np.flatnonzero(np.diff(cell_offsets)):
-        cells = slice(*cell_offsets[v : v + 2])
+    copies = drawn.shape[1]
+    strata = np.arange(copies)
+    for v in range(cell_offsets.shape[0] - 1):
         p = coding.frequencies[coding.state_offsets[v] : coding.state_offsets[v + 1]]
-        codes = 1 + np.searchsorted(np.cumsum(p[1:]), left[cells], side="right")
-        drawn[cells] = np.where(codes < len(p), codes, 0)  # the first state is last, as in `choose_state`
-
-
-def _uniform(streams):
-    """Return what `uniform` does for streams (n,)."""
-    streams = streams + np.uint64(0x9E3779B97F4A7C15)
-    return (_hash(streams, 0) >> np.uint64(11)) * 2.0**-53, streams
+        for g in range(cell_offsets[v], cell_offsets[v + 1]):
+            offset, stream = uniform(mix(mix(keys[missing_rows[g]], 0), v))
+            _shuffle(strata, stream)
+            for c in range(copies):
+                drawn[g, c] = choose_state(p, p.shape[0], (strata[c] + offset) / copies)
 
 
 @njit(nogil=True, cache=True)

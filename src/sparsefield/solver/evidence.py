@@ -372,10 +372,8 @@ def edge_evidence(
         return None
     if not len(edges):
         return EdgeEvidence((), (), (), len(every))
-    columns, rows = (
-        replace(columns, kind=np.where(is_own, columns.kind, HIGHER)),
-        Rows.of(columns, block, groups, n_rows),
-    )
+    rows = Rows.of(columns, block, groups, n_rows)
+    columns = replace(columns, kind=np.where(is_own, columns.kind, HIGHER))
     place = np.full(layout.n_columns, -1)
     place[columns.place[columns.place >= 0]] = np.flatnonzero(columns.place >= 0)
     start, (a, b) = np.zeros((len(columns.owner), len(columns.owner))), place[pairs].T

@@ -203,7 +203,7 @@ class FoldGrid:
         """
         first = self._folds[0].points
         tried = [index for index, l1 in enumerate(self._values) if l1 in first]
-        pooled = [index for index in tried if self.is_pooled(index)] or tried
+        pooled = [index for index in tried if self._is_pooled(index)] or tried
         points = {}
         for index in tried:
             near = min(pooled, key=lambda other: abs(other - index))
@@ -212,8 +212,7 @@ class FoldGrid:
             points[index] = PathPoint(own.l1, np.concatenate([own.scores, others]), own.field, every.weights)
         return points
 
-    def is_pooled(self, index: int) -> bool:
-        """Return whether the folds in which values are compared have been fitted at a value."""
+    def _is_pooled(self, index: int) -> bool:
         return self._n_fitted(index) >= self._n_few
 
     def _n_fitted(self, index: int) -> int:

@@ -188,11 +188,11 @@ def _tell_of_compiling(tell: Callable[[], None]) -> Iterator[None]:
     from numba.core import event
 
     class First(event.Listener):
-        told = False
+        heard = False
 
         def on_start(self, event: Any) -> None:
-            if not self.told:
-                self.told = True
+            if not self.heard:
+                self.heard = True
                 tell()
 
         def on_end(self, event: Any) -> None:
