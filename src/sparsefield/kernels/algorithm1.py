@@ -8,11 +8,6 @@ baseline in the rows in which both columns have entries, plus a baseline part in
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.elementary import prefetch
-
-PREFETCH_OFFSETS, PREFETCH_ENTRIES = 16, 8
-"""Rows ahead whose offsets, and whose entries, are prefetched: rows are scattered in memory, and latency dominates."""
-
 MARGIN = 1e-9
 """Relative rounding error that a gradient, computed from some of the rows, may have."""
 
@@ -37,19 +32,8 @@ def _add_entries(rows, factors, offsets, columns, entries, least, scores, touche
     An entry of row ``rows[k]`` counts ``factors[k]``, or itself without ``factors``. ``touched`` lists the columns
     whose score was 0 before, as far as it has capacity; returns their number.
     """
-    n_rows, by_entry = rows.shape[0], factors.shape[0] == 0
-    for k in range(n_rows):
-        if k + PREFETCH_OFFSETS < n_rows:
-            prefetch(offsets, rows[k + PREFETCH_OFFSETS])
-        if k + PREFETCH_ENTRIES < n_rows:
-            end = offsets[rows[k + PREFETCH_ENTRIES] + 1] - 1
-            if end >= 16:
-                prefetch(columns, end)
-                prefetch(columns, end - 16)
-                if by_entry:
-                    prefetch(entries, end)
-                    prefetch(entries, end - 8)
-                    prefetch(entries, end - 16)
+    by_entry = factors.shape[0] == 0
+    for k in range(rows.shape[0]):
         start = offsets[rows[k]]
         j = offsets[rows[k] + 1] - 1
         while j >= start and columns[j] >= least:

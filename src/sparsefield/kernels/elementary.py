@@ -3,7 +3,6 @@
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
 
 FAST = {"reassoc", "contract", "nsz"}
@@ -26,28 +25,6 @@ def _two_to_the(typingctx, exponent):  # pyright: ignore[reportUnusedFunction]
         return builder.bitcast(bits, number)
 
     return (types.float32(types.int32) if narrow else types.float64(types.int64)), codegen
-
-
-@intrinsic
-def _fetch(typingctx, array, index):  # pyright: ignore[reportUnusedFunction]
-    """Emit the prefetch instruction of the processor."""
-
-    def codegen(context, builder, signature, args):
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        address = builder.bitcast(builder.gep(data, [args[1]]), ir.IntType(8).as_pointer())
-        flag = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        builder.call(function, [address, flag(0), flag(3), flag(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, index), codegen
-
-
-@njit(nogil=True, cache=True, inline="always")
-def prefetch(array, index):
-    """Start loading array[index] into the cache without waiting; ``index`` must be within a flat array."""
-    _fetch(array, index)  # pyright: ignore[reportCallIssue]
 
 
 @njit(nogil=True, cache=True, inline="always", fastmath={"contract", "nsz"})
