@@ -92,6 +92,17 @@ def test_a_fit_to_independent_columns_says_that_nothing_was_found(run, coins: Pa
     assert "Where c" not in loose
 
 
+def test_an_edge_that_holds_is_told_though_all_cells_are_predicted_no_better(run, tmp_path: Path) -> None:
+    """One weak edge among many independent columns."""
+    rng = np.random.default_rng(2)
+    columns = {f"c{k}": rng.integers(0, 2, 400) for k in range(30)}
+    columns["c1"] = np.where(rng.random(400) < 0.4, columns["c0"], columns["c1"])
+    pl.DataFrame(columns).write_csv(tmp_path / "weak.csv")
+    done = run("fit", tmp_path / "weak.csv", "-o", tmp_path / "m", "--l1", 6).out
+    assert done.startswith("1 edge holds at a false discovery rate of 5%")
+    assert "better than by column frequencies in 6 of 30 columns, worse in 8" in done
+
+
 def test_an_evaluation_of_independent_columns_says_that_nothing_was_found(run, coins: Path) -> None:
     words = ("--folds", 2, "--l1", 0.5)
     assert f"{NOTHING}{NO_GAIN}" in run("evaluate", coins, *words).out

@@ -167,7 +167,9 @@ def _describe_fit(
     field: AnyField, dataset: InputData, sentences: Sequence[str], seconds: float, checked: Evaluation | None
 ) -> Iterator[str | Table]:
     """Yield what was learned: findings, features, how it was learned, and how well held-out cells are predicted."""
-    nothing = "" if checked is None else _describe_if_nothing_learned(checked, dataset)
+    evidence = field.field_.record.evidence
+    holding = evidence is not None and evidence.n_holding > 0
+    nothing = "" if checked is None or holding else _describe_if_nothing_learned(checked, dataset)
     yield nothing or "\n".join(sentences)
     yield from describe_features(field.field_, SHOWN_EDGES)
     yield ""
