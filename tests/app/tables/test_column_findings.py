@@ -102,6 +102,7 @@ def codes_of(values: list) -> tuple[str, ...]:
         ([*range(80, 110)], ()),
         ([-9, -5, -3, 0, 4], ()),
         (["yes", "no", " N/A"], (" N/A",)),
+        (["yes", "no", "yes", "999"], ("999",)),
         (["ja", "nein", "keine Angabe", "k.A."], ("k.A.", "keine Angabe")),
         (["a", "b", "-99", ""], ("", "-99")),
     ],

@@ -355,7 +355,7 @@ class _Column:
         if self.is_text and self.n_distinct > 1:
             levels = self.counts["level"].str.strip_chars()
             # Among words, positive numbers are suspicious, too.
-            among_words = (~levels.str.contains(r"\d")).sum() >= 3
+            among_words = (~levels.str.contains(r"\d")).sum() >= 2
             numbers = [str(code) for code in NUMBER_CODES if code <= -9 or (among_words and code >= 9)]
             codes = self.counts.filter(are_text_codes(levels) | levels.is_in(numbers))
             return dict(codes.head(MOST_CODES).iter_rows())
