@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.coded_columns import choose_state, state_logit, state_weights, write_columns
-from sparsefield.kernels.elementary import add_scaled, mix, uniform
+from sparsefield.kernels.coded_columns import choose_state, column_value, state_logit, state_weights, write_columns
+from sparsefield.kernels.elementary import add_scaled, exp_nonpositive, mix, uniform
 from sparsefield.kernels.mean_field_sweep import logits
 
 
@@ -246,6 +246,9 @@ def draw_rows(graph, theta, cell_offsets, missing_rows, keys, sweeps, columns, d
 _LEAST_PROBABILITY = 1e-300
 """Smaller probabilities are replaced by this one, so that ratios are finite."""
 
+_MANY_STATES = 256
+"""With more states of all targets than these, fewer completions of a component are enumerated: they take longer."""
+
 
 @njit(nogil=True, cache=True)
 def add_ratios(codes, owner, weight, offsets, p, totals):
@@ -272,263 +275,229 @@ def add_ratios(codes, owner, weight, offsets, p, totals):
 # -- observed cells beside missing ones, in fields of pairs ------------------------------------------------------------
 
 
-class Couplings(NamedTuple):
-    """What pairs of states of different targets add to the log-potential, a sparse matrix (states, states) by rows."""
-
-    offsets: np.ndarray
-    state: np.ndarray
-    value: np.ndarray
-    owner: np.ndarray
-    """(states,): the target that each state belongs to."""
-
-
 class SumOptions(NamedTuple):
-    """How sums over the completions of a connected component of missing cells are computed."""
+    """How sums over the completions of a row are computed."""
 
     most: int
-    """Components with more completions are drawn in part."""
-    inner: int
-    """Completions of the cells of such a component that are enumerated for each draw of the others."""
+    """Components of missing cells with more completions are drawn."""
+    chains: int
     burn_in: int
     draws: int
+    """Draws of each chain."""
     max_variance: float
-    """Relative variance of one draw up to which the sum for an observed cell is used."""
+    """Variance over draws of log-ratios of probabilities up to which the sum for an observed cell is used."""
 
 
 @njit(nogil=True, cache=True)
-def sum_completions(codes, labels, logits, offsets, couplings, keys, options, out, drawn, unsure):
-    """Add to ``out`` the logarithm of the mean of p(state | others) / p(observed state | others) over completions.
+def sum_completions(graph, theta, codes, labels, columns, keys, options, out, drawn, unsure):
+    """Set ``out`` to the logits of observed cells given all other observed ones.
 
-    The cells of a component that have most influence on observed cells are enumerated, all of them where these are few.
-    Others are drawn by Gibbs sampling, in turn with all enumerated cells together. For an observed cell that depends
-    strongly on drawn cells the sum is computed once more, with those enumerated that have most influence on it.
+    Those given a completion, too, have the mean of p(state | others) / p(observed state | others) over completions
+    added in logs. Components of missing cells with few joint states are enumerated, others of a row drawn together.
 
     Parameters
     ----------
     codes : (targets, rows), -1 for missing cells
     labels : (targets, rows), the number of the connected component of each missing cell of a row, and -1 elsewhere
-    logits : (states, rows), of missing cells when all other missing cells are left out
-    offsets : (targets + 1,), the first state of each target
+    columns : (columns, rows), 0 in missing cells
     keys : (rows,), which determine random numbers
-    out : (states, rows), updated for observed cells
-    drawn : (targets, rows) bool, set for the cells of components that are drawn in part
+    out : (states, rows)
+    drawn : (targets, rows) bool, set for missing cells that are drawn
     unsure : (targets, rows) bool, set for observed cells whose sum has a large variance
     """
-    following, place = np.empty(codes.shape[0], dtype=np.int64), np.full(offsets[-1], -1, dtype=np.int64)
-    first, cells = np.empty(codes.shape[0], dtype=np.int64), np.empty(codes.shape[0], dtype=np.int64)
-    potentials = np.empty(max(options.most, offsets[-1]))
+    coding, offsets, starts = graph.coding, graph.target_offsets, graph.coding.state_offsets
+    n, width = codes.shape[0], offsets[-1]
+    base, cells, potentials = np.empty((width, 1)), np.empty(n, dtype=np.int64), np.empty(options.most)
+    most = options.most * min(1.0, _MANY_STATES / starts[-1])
     for row in range(codes.shape[1]):
-        count = 0
-        for v in range(codes.shape[0]):
-            if labels[v, row] >= count:  # components are numbered in the order of their first cells
-                first[count] = -1
-                count += 1
-        for v in range(codes.shape[0] - 1, -1, -1):
-            if labels[v, row] >= 0:
-                following[v] = first[labels[v, row]]
-                first[labels[v, row]] = v
-        for k in range(count):
-            size, v = 0, first[k]
-            while v >= 0:
-                cells[size] = v
-                size, v = size + 1, following[v]
-            if _sum_component(
-                cells[:size], codes[:, row], logits[:, row], offsets, couplings, mix(keys[row], k), options, place,
-                potentials, out[:, row], unsure[:, row],
-            ):  # fmt: skip
-                for a in range(size):
-                    drawn[cells[a], row] = True
+        for c in range(width):
+            base[c, 0] = theta[graph.first + c]
+            for k in range(graph.arc_offsets[c], graph.arc_offsets[c + 1]):
+                base[c, 0] += theta[graph.arc_feature[k]] * columns[graph.arc_source[k], row]
+        for v in range(n):
+            for t in range(starts[v], starts[v + 1]):
+                out[t, row] = state_logit(coding, v, t, base[offsets[v] : offsets[v + 1]], 0)
+        n_drawn = 0
+        for component in range(labels[:, row].max() + 1):
+            size, joint = n_drawn, 1.0
+            for v in range(n):
+                if labels[v, row] == component:
+                    cells[size] = v
+                    size, joint = size + 1, joint * (starts[v + 1] - starts[v])
+            if joint > most:
+                n_drawn = size
+            else:
+                _add_enumerated(graph, theta, cells[n_drawn:size], codes[:, row], base, potentials, out[:, row])
+        if n_drawn:
+            args = graph, theta, cells[:n_drawn], codes[:, row], base, keys[row], options
+            _add_drawn(*args, out[:, row], unsure[:, row])
+        for a in range(n_drawn):
+            drawn[cells[a], row] = True
 
 
 @njit(nogil=True, cache=True)
-def _sum_component(cells, codes, logits, offsets, couplings, stream, options, place, potentials, out, unsure):
-    """Add the sums over the completions of one component; return whether it was drawn in part."""
-    n, owner = cells.shape[0], couplings.owner
-    start, touched, width = np.zeros(n + 1, dtype=np.int64), np.empty(out.shape[0], dtype=np.int64), 0
-    for a in range(n):  # states of the component, and observed states that depend on it, get places
-        v = cells[a]
-        start[a + 1] = start[a] + offsets[v + 1] - offsets[v]
-        for t in range(offsets[v], offsets[v + 1]):
-            place[t] = start[a] + t - offsets[v]
-            for e in range(couplings.offsets[t], couplings.offsets[t + 1]):
-                i = owner[couplings.state[e]]
-                if codes[i] >= 0 and place[offsets[i]] < 0:
-                    for s in range(offsets[i], offsets[i + 1]):
-                        place[s], touched[width] = width, s
-                        width += 1
-    effect, tie, unary = np.zeros((start[n], width)), np.zeros((start[n], start[n])), np.empty(start[n])
-    for a in range(n):
-        v = cells[a]
-        for t in range(offsets[v], offsets[v + 1]):
-            at = place[t]
-            unary[at] = logits[t]
-            for e in range(couplings.offsets[t], couplings.offsets[t + 1]):
-                s = couplings.state[e]
-                if codes[owner[s]] < 0:
-                    tie[at, place[s]] += couplings.value[e]
-                else:
-                    effect[at, place[s]] += couplings.value[e]
-            p = 0
-            while p < width:  # relative to the observed state
-                i = owner[touched[p]]
-                observed = effect[at, p + codes[i]]
-                for s in range(p, p + offsets[i + 1] - offsets[i]):
-                    effect[at, s] -= observed
-                p += offsets[i + 1] - offsets[i]
-    for a in range(n):
-        for t in range(offsets[cells[a]], offsets[cells[a] + 1]):
-            place[t] = -1
-    for p in range(width):
-        place[touched[p]] = -1
-    if width == 0:
-        return False
-    joint = 1.0
-    for a in range(n):
-        joint *= start[a + 1] - start[a]
-    exact, limit = joint <= options.most, options.most if joint <= options.most else options.inner
-    chances, logs, draws = np.ones(start[n]), np.empty((2, width)), 1 if exact else options.draws
-    trace, fields = np.empty((draws, n), dtype=np.int64), np.empty((draws, start[n]))
-    fields[0] = 0.0
-    add_scaled(fields[0], 1.0, unary)
-    for a in range(n):
-        trace[0, a] = start[a]
-        for t in range(start[a], start[a + 1]):
-            trace[0, a] = t if unary[t] > unary[trace[0, a]] else trace[0, a]
-        add_scaled(fields[0], 1.0, tie[trace[0, a]])
-    if not exact:
-        _draw_states(start, tie, effect, limit, options.burn_in, stream, potentials, trace, fields, chances)
-    _average(start, tie, effect, limit, trace, fields, chances, potentials, logs)
-    p = 0
-    while p < width:
-        i, first = owner[touched[p]], p
-        p += offsets[i + 1] - offsets[i]
-        if logs[1, first:p].max() > options.max_variance:
-            _average(start, tie, effect[:, first:p].copy(), limit, trace, fields, chances, potentials, logs[:, first:p])
-            unsure[i] |= logs[1, first:p].max() > options.max_variance
-    for p in range(width):
-        out[touched[p]] += logs[0, p]
-    return not exact
+def _observed_neighbors(graph, cells, codes):
+    """Return the observed cells that share a feature with some missing ones."""
+    offsets, near = graph.target_offsets, np.zeros(codes.shape[0], dtype=np.bool_)
+    owner = np.repeat(np.arange(codes.shape[0]), np.diff(offsets))
+    for v in cells:
+        for k in range(graph.arc_offsets[offsets[v]], graph.arc_offsets[offsets[v + 1]]):
+            if graph.arc_source[k] < owner.shape[0]:
+                near[owner[graph.arc_source[k]]] = codes[owner[graph.arc_source[k]]] >= 0
+    return np.flatnonzero(near)
 
 
-@njit(nogil=True, cache=True)
-def _strongest(start, tie, effect, limit):
-    """Choose the cells with most effect on observed ones, which have at most ``limit`` joint states together.
+# Calls that hand over a tuple count the references of all its arrays, which takes longer than most cells.
 
-    Returns an order of all cells, in which they come first; their states, and where those of each begin; and the ties
-    between these states.
-    """
-    strength, joint, first = np.zeros(start.shape[0] - 1), 1.0, np.zeros(start.shape[0], dtype=np.int64)
-    states, inside = np.empty(start[-1], dtype=np.int64), 0
-    for a in range(strength.shape[0]):
-        for t in range(start[a], start[a + 1]):
-            for p in range(effect.shape[1]):
-                strength[a] = max(strength[a], abs(effect[t, p]))
-    order = np.argsort(-strength)
-    while inside < order.shape[0]:
-        a = order[inside]
-        joint *= start[a + 1] - start[a]
-        if inside and joint > limit:
+
+@njit(nogil=True, cache=True, inline="always")
+def _add_state(graph, theta, v, code, factor, z):
+    """Add the effect of the state of a cell on the logits z (target columns, 1) of all cells, times a factor."""
+    state = graph.coding.state_offsets[v] + code
+    for d in range(graph.coding.n_scores[v] + 1):
+        column, value = graph.target_offsets[v] + d, factor
+        if d < graph.coding.n_scores[v]:
+            value *= graph.coding.scores[state, d]
+        elif graph.coding.indicator[state] >= 0:
+            column = graph.target_offsets[v] + graph.coding.indicator[state]
+        else:
             break
-        first[inside + 1] = first[inside] + start[a + 1] - start[a]
-        for t in range(start[a], start[a + 1]):
-            states[first[inside] + t - start[a]] = t
-        inside += 1
-    ties = np.empty((first[inside], first[inside]))
-    for s in range(first[inside]):
-        for t in range(first[inside]):
-            ties[s, t] = tie[states[s], states[t]]
-    return order, states[: first[inside]], first[: inside + 1], ties
+        for k in range(graph.arc_offsets[column], graph.arc_offsets[column + 1]):
+            if graph.arc_source[k] < z.shape[0]:  # a feature has an arc from each of its columns to the other
+                z[graph.arc_source[k], 0] += theta[graph.arc_feature[k]] * value
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _cell_weights(coding, offsets, v, z, p):
+    """Set p to weights of the states of a target with the logits of all columns z (columns, 1); return their sum."""
+    if offsets[v + 1] - offsets[v] == 1 and coding.has_reference[v] and coding.n_scores[v] == 0:
+        p[0], p[1] = exp_nonpositive(min(-z[offsets[v], 0], 0.0)), exp_nonpositive(min(z[offsets[v], 0], 0.0))
+        return p[0] + p[1]
+    return state_weights(coding, v, z[offsets[v] : offsets[v + 1]], 0, p)
 
 
 @njit(nogil=True, cache=True)
-def _draw_states(start, tie, effect, limit, burn_in, stream, potentials, trace, fields, chances):
-    """Draw the states of all cells by Gibbs sampling: those with most effect together, then each by itself.
-
-    ``trace`` (draws, cells) and ``fields`` (draws, states) receive states and logits after each round, and begin with
-    those to start from. The probabilities with which single cells are drawn are added to ``chances``.
-    """
-    order, inner, first, ties = _strongest(start, tie, effect, limit)
-    inside, state, field, p = first.shape[0] - 1, trace[0].copy(), fields[0].copy(), np.empty(chances.shape[0])
-    levels, code, value = np.empty((inside + 1, len(inner))), np.empty(inside, dtype=np.int64), np.empty(inside)
-    for step in range(burn_in + trace.shape[0]):
-        for k in range(inside):
-            add_scaled(field, -1.0, tie[state[order[k]]])
-        for t in range(len(inner)):
-            levels[0, t] = field[inner[t]]
-        leaves, norm = _enumerate(first, ties, levels, code, value, potentials)
-        left, stream = uniform(stream)
-        leaf, left = 0, left * norm - potentials[0]
-        while left >= 0.0 and leaf < leaves - 1:
-            leaf += 1
-            left -= potentials[leaf]
-        for k in range(inside - 1, -1, -1):  # the last of the cells changes first
-            a = order[k]
-            count = start[a + 1] - start[a]
-            state[a] = start[a] + leaf % count
-            leaf //= count
-            add_scaled(field, 1.0, tie[state[a]])
-        for a in range(state.shape[0]):
-            count, top, total = start[a + 1] - start[a], -np.inf, 0.0
-            for s in range(count):
-                top = max(top, field[start[a] + s])
-            for s in range(count):
-                p[s] = math.exp(field[start[a] + s] - top)
-                total += p[s]
-            left, stream = uniform(stream)
-            drawn = start[a] + choose_state(p, count, left * total)
-            for s in range(count):
-                chances[start[a] + s] += p[s] / total
-            if drawn != state[a]:
-                add_scaled(field, 1.0, tie[drawn])
-                add_scaled(field, -1.0, tie[state[a]])
-                state[a] = drawn
-        for a in range(state.shape[0] if step >= burn_in else 0):
-            trace[step - burn_in, a] = state[a]
-        for t in range(field.shape[0] if step >= burn_in else 0):
-            fields[step - burn_in, t] = field[t]
-
-
-@njit(nogil=True, cache=True)
-def _average(start, tie, effect, limit, trace, fields, chances, potentials, logs):
-    """Set logs[0] to the logarithms of the means of exp(effect) over completions, logs[1] to variances of draws.
-
-    The cells with most effect are enumerated, up to ``limit`` completions, the others have the states of a trace.
-    """
-    order, inner, first, ties = _strongest(start, tie, effect, limit)
-    (m, width), (draws, n), inside = effect.shape, trace.shape, first.shape[0] - 1
-    levels, code, value = np.empty((inside + 1, len(inner))), np.empty(inside, dtype=np.int64), np.empty(inside)
-    factors, inner_factors, sums = np.empty((m, width)), np.empty((len(inner), width)), np.zeros((inside, width))
-    shift, totals, weight = np.zeros(width), np.zeros(width), np.empty(width)
+def _add_enumerated(graph, theta, cells, codes, base, potentials, out):
+    """Add logarithms of means of ratios over all joint states of a component."""
+    coding, offsets, starts = graph.coding, graph.target_offsets, graph.coding.state_offsets
+    n, neighbors = cells.shape[0], _observed_neighbors(graph, cells, codes)
+    first, width = np.zeros(n + 1, dtype=np.int64), 0
+    for a in range(n):
+        first[a + 1] = first[a] + starts[cells[a] + 1] - starts[cells[a]]
+    for i in neighbors:
+        width += starts[i + 1] - starts[i] - 1  # all but the observed state
+    if width == 0:
+        return
+    ties, factors, place = np.empty((first[n], first[n])), np.empty((first[n], width)), np.empty(width, dtype=np.int64)
+    levels, z, shift = np.empty((n + 1, first[n])), np.empty(base.shape), np.zeros(width)
+    for a in range(n):
+        v = cells[a]
+        for t in range(first[a], first[a + 1]):
+            levels[0, t] = state_logit(coding, v, starts[v] + t - first[a], base[offsets[v] : offsets[v + 1]], 0)
+            z[:] = 0.0
+            _add_state(graph, theta, v, t - first[a], 1.0, z)
+            for b in range(n):
+                w = cells[b]
+                for s in range(starts[w], starts[w + 1]):
+                    effect = state_logit(coding, w, s, z[offsets[w] : offsets[w + 1]], 0) - coding.log_base[s]
+                    ties[t, first[b] + s - starts[w]] = effect
+            p = 0
+            for i in neighbors:
+                observed, own = starts[i] + codes[i], z[offsets[i] : offsets[i + 1]]
+                level = state_logit(coding, i, observed, own, 0) - coding.log_base[observed]
+                for s in range(starts[i], starts[i + 1]):
+                    if s != observed:
+                        place[p], factors[t, p] = s, state_logit(coding, i, s, own, 0) - coding.log_base[s] - level
+                        p += 1
+    field = levels[0].copy()
     for a in range(n):  # relative to a probable completion, products of factors are neither huge nor tiny
-        add_scaled(shift, 1.0, effect[trace[0, a]])
-        for t in range(start[a], start[a + 1]):
+        top = first[a] + np.argmax(field[first[a] : first[a + 1]])
+        add_scaled(field, 1.0, ties[top])
+        highest = factors[top].copy()
+        add_scaled(shift, 1.0, highest)
+        for t in range(first[a], first[a + 1]):
             for p in range(width):
-                factors[t, p] = math.exp(min(effect[t, p] - effect[trace[0, a], p], 600.0 / n))
-    for t in range(len(inner)):
-        for p in range(width):
-            inner_factors[t, p] = factors[inner[t], p]
-    for draw in range(draws):
-        for t in range(len(inner)):
-            levels[0, t] = fields[draw, inner[t]]
-            for k in range(inside):
-                levels[0, t] -= tie[trace[draw, order[k]], inner[t]]
-        _, norm = _enumerate(first, ties, levels, code, value, potentials)
-        weight[:] = 1.0 / (norm * draws)
-        for k in range(inside, n):
-            for p in range(width):
-                weight[p] *= factors[trace[draw, order[k]], p]
-        _sum_factors(first, potentials, inner_factors, code, sums)
-        for p in range(width):
-            totals[p] += weight[p] * sums[0, p]
+                factors[t, p] = math.exp(min(factors[t, p] - highest[p], 600.0 / n))
+    code, sums = np.empty(n, dtype=np.int64), np.zeros((n, width))
+    _, norm = _enumerate(first, ties, levels, code, np.empty(n), potentials)
+    _sum_factors(first, potentials, factors, code, sums)
     for p in range(width):
-        logs[0, p], logs[1, p] = math.log(max(totals[p], _LEAST_PROBABILITY)) + shift[p], 0.0
-        for k in range(inside, n):
-            norm, mean, square = 0.0, 0.0, 0.0
-            for t in range(start[order[k]], start[order[k] + 1]):
-                norm += chances[t]
-                mean += chances[t] * factors[t, p]
-                square += chances[t] * factors[t, p] ** 2
-            logs[1, p] += math.log(square * norm / mean**2)
+        out[place[p]] += math.log(max(sums[0, p] / norm, _LEAST_PROBABILITY)) + shift[p]
+
+
+@njit(nogil=True, cache=True)
+def _add_drawn(graph, theta, cells, codes, base, stream, options, out, unsure):
+    """Add logarithms of means of ratios over draws of some missing cells.
+
+    Draws are from a mixture of the distributions of these cells given all observed ones, and given all but one of them
+    (Silva and Zanella 2022): no observed cell gives draws with which it is left out a large weight. One that is left
+    out is drawn as well.
+    """
+    coding, offsets, starts = graph.coding, graph.target_offsets, graph.coding.state_offsets
+    neighbors, p, state = _observed_neighbors(graph, cells, codes), np.empty(coding.most_states), codes.copy()
+    weights, totals, z, moments = np.empty(out.shape[0]), np.zeros(out.shape[0]), base.copy(), np.zeros((2, len(base)))
+    observed, inverse, share = np.zeros((3, codes.shape[0]))
+    for chain in range(options.chains):
+        z[:], hidden = base, -1
+        for v in cells:
+            total = _cell_weights(coding, offsets, v, base, p)
+            left, stream = uniform(stream)
+            state[v] = choose_state(p, starts[v + 1] - starts[v], left * total)
+            _add_state(graph, theta, v, state[v], 1.0, z)
+        for step in range(options.burn_in + options.draws):
+            for v in cells:
+                total, before = _cell_weights(coding, offsets, v, z, p), state[v]
+                left, stream = uniform(stream)
+                state[v] = choose_state(p, starts[v + 1] - starts[v], left * total)
+                if state[v] != before:
+                    _add_state(graph, theta, v, before, -1.0, z)
+                    _add_state(graph, theta, v, state[v], 1.0, z)
+            if hidden >= 0:
+                _add_state(graph, theta, hidden, state[hidden], -1.0, z)
+                _add_state(graph, theta, hidden, codes[hidden], 1.0, z)
+            if step < options.burn_in and chain > 0:
+                continue
+            norm = 1.0
+            for i in neighbors:
+                total = _cell_weights(coding, offsets, i, z, weights[starts[i] : starts[i + 1]])
+                observed[i] = max(weights[starts[i] + codes[i]], _LEAST_PROBABILITY)
+                inverse[i] = total / observed[i]
+                norm += share[i] * inverse[i]
+            left, stream = uniform(stream)
+            left, hidden = left * norm - 1.0, -1
+            for i in neighbors:
+                if left >= 0.0:
+                    hidden, left = i, left - share[i] * inverse[i]
+                factor = 1.0 / (observed[i] * norm)
+                for t in range(starts[i], starts[i + 1] if step >= options.burn_in else 0):
+                    totals[t] += factor * weights[t]
+                for c in range(offsets[i], offsets[i + 1] if step >= options.burn_in else 0):
+                    moments[0, c] += z[c, 0]
+                    moments[1, c] += z[c, 0] ** 2
+                if step < options.burn_in:  # the parts of the mixture have about equal shares
+                    moments[0, offsets[i]] += inverse[i]
+                    if step == options.burn_in - 1:
+                        share[i] = options.burn_in / (moments[0, offsets[i]] * neighbors.shape[0])
+                        moments[0, offsets[i]] = 0.0
+            if hidden >= 0:
+                left, stream = uniform(stream)
+                count = starts[hidden + 1] - starts[hidden]
+                state[hidden] = choose_state(
+                    weights[starts[hidden] :], count, left * inverse[hidden] * observed[hidden]
+                )
+                _add_state(graph, theta, hidden, codes[hidden], -1.0, z)
+                _add_state(graph, theta, hidden, state[hidden], 1.0, z)
+    draws = options.chains * options.draws
+    for i in neighbors:
+        own, spread = base[offsets[i] : offsets[i + 1]], 0.0
+        for s in range(starts[i], starts[i + 1]):
+            out[s] = math.log(max(totals[s], _LEAST_PROBABILITY)) + out[s] - state_logit(coding, i, s, own, 0)
+            for c in range(offsets[i], offsets[i + 1]):
+                variance = moments[1, c] / draws - (moments[0, c] / draws) ** 2
+                column = c - offsets[i]
+                difference = column_value(coding, i, s - starts[i], column) - column_value(coding, i, codes[i], column)
+                spread += coding.frequencies[s] * difference**2 * variance
+        unsure[i] |= spread > options.max_variance
 
 
 @njit(nogil=True, cache=True)
