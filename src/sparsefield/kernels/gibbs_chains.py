@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.elementary import mix, uniform
+from sparsefield.kernels.elementary import exp_nonpositive, mix, uniform
 
 
 class Event(NamedTuple):
@@ -53,7 +53,8 @@ def _draw_state(z, states, stream):
         top = max(top, z[s])
     total, best = 0.0, 0
     for s in range(states):
-        z[s] = math.exp(z[s] - top)
+        z[s] = exp_nonpositive(z[s] - top)
+    for s in range(states):
         total += z[s]
         best = s if z[s] > z[best] else best
     left, stream = uniform(stream)
@@ -85,25 +86,50 @@ def run_chains(graph, components, seed, chains, burn_in, sweeps, event, codes, z
     ``sums`` and ``squares`` have one row per half chain. ``event_sums`` (half chains, 2) receives the same two sums of
     the conditional probability of the event.
     """
+    logits = np.empty(graph.offsets[-1])
     for p in range(components.shape[0]):
         first, last = graph.component_offsets[components[p]], graph.component_offsets[components[p] + 1]
         for chain in range(chains):
             stream = _initialize(graph, components[p], seed, chain, codes)
+            for k in range(first, last):
+                cell = graph.component_cells[k]
+                factor_logits(graph, cell, codes, logits[graph.offsets[cell] :])
             for sweep in range(burn_in + sweeps):
                 half = 2 * chain + (1 if 2 * (sweep - burn_in) >= sweeps else 0)
                 for k in range(first, last):
                     cell = graph.component_cells[k]
-                    factor_logits(graph, cell, codes, z)
-                    codes[cell], stream = _draw_state(z, graph.offsets[cell + 1] - graph.offsets[cell], stream)
+                    start, before = graph.offsets[cell], codes[cell]
+                    states = graph.offsets[cell + 1] - start
+                    for s in range(states):
+                        z[s] = logits[start + s]
+                    codes[cell], stream = _draw_state(z, states, stream)
+                    if codes[cell] != before:
+                        _move(graph, cell, before, codes, logits)
                     if sweep >= burn_in:
-                        for at in range(graph.offsets[cell], graph.offsets[cell + 1]):
-                            p_state = z[at - graph.offsets[cell]]
-                            sums[half, at] += p_state
-                            squares[half, at] += p_state * p_state
+                        for s in range(states):
+                            sums[half, start + s] += z[s]
+                            squares[half, start + s] += z[s] * z[s]
                 if sweep >= burn_in and event.cells.shape[0]:
                     probability = _event_probability(graph, event, codes, z)
                     event_sums[half, 0] += probability
                     event_sums[half, 1] += probability * probability
+
+
+@njit(nogil=True, cache=True, inline="always")
+def _move(graph, cell, before, codes, logits):
+    """Update the logits of all other cells after a cell has got another code than ``before``."""
+    for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
+        edge = graph.cell_edges[k]
+        f, lag = graph.edge_factor[edge], graph.edge_stride[edge] * (before - codes[cell])
+        entry = graph.table_offsets[f]
+        for e in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
+            entry += graph.edge_stride[e] * codes[graph.edge_cell[e]]
+        for e in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
+            other, stride = graph.edge_cell[e], graph.edge_stride[e]
+            at = entry - stride * codes[other]
+            for s in range(graph.offsets[other], graph.offsets[other + 1] if e != edge else 0):
+                logits[s] += graph.tables[at] - graph.tables[at + lag]
+                at += stride
 
 
 @njit(nogil=True, cache=True)

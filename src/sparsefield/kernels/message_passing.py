@@ -13,6 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from sparsefield.kernels.elementary import exp_nonpositive
+
 LEAST_SUM = 1e-300
 """Sums that are smaller are replaced by this one, so that no message is infinite."""
 
@@ -50,22 +52,18 @@ def propagate(graph, components, tolerance, max_updates, damping, max_product, s
         if first == last:
             continue
         _order_factors(graph, component, state)
-        for i in range(last - 1, first - 1, -1):
-            _update_message(graph, state.parent_edge[state.order[i]], 0.0, max_product, state)
-        for i in range(first, last):
-            f = state.order[i]
-            for edge in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-                if edge != state.parent_edge[f]:
-                    _update_message(graph, edge, 0.0, max_product, state)
-        for rounds[p] in range(1, max_updates + 2):
-            if rounds[p] > max_updates:
+        for number in range(-1, max_updates + 2):  # inward, outward, and then all messages
+            rounds[p] = max(number, 0)
+            if number > max_updates:
                 break
             largest = 0.0
-            for i in range(first, last):
-                f = state.order[i]
+            for i in range(last - first):
+                f = state.order[last - 1 - i if number < 0 else first + i]
                 for edge in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-                    largest = max(largest, _update_message(graph, edge, damping, max_product, state))
-            if largest <= tolerance:
+                    if number > 0 or (edge == state.parent_edge[f]) == (number < 0):
+                        kept = damping if number > 0 else 0.0
+                        largest = max(largest, _update_message(graph, edge, kept, max_product, state))
+            if number > 0 and largest <= tolerance:
                 break
     return rounds
 
@@ -129,7 +127,7 @@ def _order_factors(graph, component, state):
         state.visited[cell] = True
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _update_message(graph, edge, damping, max_product, state):
     """Update a message, of which a share is kept, and the belief of its cell; return the residual before."""
     f, filled, pending, incoming = graph.edge_factor[edge], 0, state.pending, state.incoming
@@ -142,7 +140,7 @@ def _update_message(graph, edge, damping, max_product, state):
             incoming[filled + s] = 0.0 if other == edge else state.beliefs[cell + s] - state.messages[start + s]
             top = max(top, incoming[filled + s])
         for s in range(0 if max_product else states):
-            incoming[filled + s] = math.exp(incoming[filled + s] - top)
+            incoming[filled + s] = exp_nonpositive(incoming[filled + s] - top)
         filled += states
     out, states = graph.message_offsets[edge], graph.message_offsets[edge + 1] - graph.message_offsets[edge]
     for s in range(states):
@@ -173,17 +171,10 @@ def _update_message(graph, edge, damping, max_product, state):
     for s in range(states):
         pending[s] = pending[s] if max_product else math.log(max(pending[s], LEAST_SUM))
         top = max(top, pending[s])
+    begin = graph.offsets[graph.edge_cell[edge]]
     for s in range(states):
         change = pending[s] - top - state.messages[out + s]
         low, high = min(low, change), max(high, change)
         state.messages[out + s] += (1.0 - damping) * change
-    # The messages to the cell are summed from scratch, so that rounding errors do not accumulate.
-    cell = graph.edge_cell[edge]
-    begin = graph.offsets[cell]
-    for s in range(states):
-        state.beliefs[begin + s] = graph.unary_logits[begin + s]
-    for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
-        start = graph.message_offsets[graph.cell_edges[k]]
-        for s in range(states):
-            state.beliefs[begin + s] += state.messages[start + s]
+        state.beliefs[begin + s] += (1.0 - damping) * change
     return high - low
