@@ -102,8 +102,11 @@ class Dataset:
         """
         factors = []
         for view in self.layout.path_views:
-            parts = [block.beliefs[view.start : view.stop] for block in self.tables[view.table].blocks]
-            factors.append(max(1.0, 2.0 * float(np.sqrt(np.concatenate(parts, axis=1).var(axis=1).mean()))))
+            table = self.tables[view.table]
+            parts = [block.beliefs[view.start : view.stop] for block in table.blocks]
+            means = np.sum([part.sum(axis=1) for part in parts], axis=0) / table.n_rows
+            squares = sum(float(np.vdot(part, part)) for part in parts) / (table.n_rows * len(means))
+            factors.append(max(1.0, 2.0 * float(np.sqrt(max(squares - np.square(means).mean(), 0.0)))))
         return replace(self, layout=replace(self.layout, path_factors=tuple(factors)))
 
     def with_tables(self, tables: Sequence[Table]) -> Dataset:
@@ -324,12 +327,11 @@ def weigh_rows(dataset: Dataset, factors: np.ndarray) -> Dataset:
 
     A row with a factor of 0 is not learned from but still influences its neighbors: this separates linked rows.
     """
-    parts = np.split(factors, dataset.row_starts[1:-1])
-    tables = [
-        rebuild_table(table, table.codes(), np.arange(table.n_rows), int(width), part)
-        for table, width, part in zip(dataset.tables, dataset.layout.widths, parts, strict=True)
-    ]
-    return dataset.with_tables(tables)
+    tables = []
+    for table, part in zip(dataset.tables, np.split(factors, dataset.row_starts[1:-1]), strict=True):
+        blocks = (b._replace(weight=b.weight * part[b.start : b.start + b.n_rows]) for b in table.blocks)
+        tables.append(replace(table, blocks=tuple(blocks)))
+    return replace(dataset, tables=tuple(tables))
 
 
 class Piece(NamedTuple):

@@ -88,16 +88,15 @@ def count_paths(
     # One side of each path is that of a row of the product, (i, ...) or (z, ...), the other one that of a column.
     left = matrices.transpose(0, 2, 1) if view.side == 2 else matrices
     right = matrices.transpose(0, 2, 1) if view.side == 1 else matrices
-    joined = np.ascontiguousarray(right.transpose(1, 0, 2).reshape(n, k * n))
     row, column = (ends.object, ends.subject) if view.cyclic else (ends.subject, ends.object)
     starts = np.cumsum([0, *(part.shape[1] for part in out)])
 
     def count(first: int) -> None:
-        products = (left[first] @ joined).reshape(n, k, n)
+        products = (left[first] @ right).reshape(k, n * n)
         for part, start in zip(out, starts, strict=False):
             i, j = (end[start : start + part.shape[1]] for end in (row, column))
             known = np.flatnonzero(i >= 0)
-            part[first * k : (first + 1) * k, known] = products[i[known], :, j[known]].T
+            part[first * k : (first + 1) * k, known] = products[:, i[known] * n + j[known]]
 
     list(map(count, range(k))) if run is None else run(count, range(k))
 

@@ -343,12 +343,10 @@ def cut_into_blocks(
         yield Block(first + start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, missing_rows, *counts)
 
 
-def rebuild_table(
-    table: Table, codes: np.ndarray, rows: np.ndarray, width: int, factors: np.ndarray | None = None
-) -> Table:
-    """Return some rows of a table with other codes, and with their weights times ``factors``."""
-    weight = table.weight()[rows] if factors is None else table.weight()[rows] * factors
-    blocks = cut_into_blocks(table.schema, np.ascontiguousarray(codes), table.covariates()[:, rows], weight, width)
+def rebuild_table(table: Table, codes: np.ndarray, rows: np.ndarray, width: int) -> Table:
+    """Return some rows of a table with other codes."""
+    columns = np.ascontiguousarray(codes), table.covariates()[:, rows], table.weight()[rows]
+    blocks = cut_into_blocks(table.schema, *columns, width)
     return Table(table.schema, tuple(blocks), codes.shape[1])
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from sparsefield.compute import Engine
-from sparsefield.data import Dataset, Layout, Relational, Template
+from sparsefield.data import Dataset, Layout, Relational, Template, update_neighbor_sums, weigh_rows
 from sparsefield.data.links import ForeignKey
 from sparsefield.data.paths import PathView
 from sparsefield.estimators.field_estimator import FieldEstimator, as_seed
@@ -22,7 +22,8 @@ from sparsefield.model import Field
 from sparsefield.objectives import EM, PseudoLikelihood
 from sparsefield.objectives.objective import PairQuery
 from sparsefield.solver import FitCallbacks, HeldOut, SelectionOptions, WarmStart
-from sparsefield.solver.folds import make_folds
+from sparsefield.solver.folds import Scores, make_folds
+from sparsefield.solver.path import Path
 from sparsefield.solver.working_set import CenteredParametrization
 
 SHARE_OF_LARGEST = 0.02
@@ -37,8 +38,17 @@ MOST_LINKS = 3
 MOST_FEATURES = 200
 """The features of a template whose gains are added up: more of them express the same dependence again."""
 
-MOST_STEPS = 100
-"""Optimizer steps of a trial."""
+LEAST_GAIN = 0.01
+"""Templates whose features promise less than this share of the largest gain are not tried."""
+
+TRIED_ROWS = 3_000
+"""Rows of a table, among others that influence them, from which templates over paths are learned in trials."""
+
+ROUNDS, MOST_STEPS = 2, 20
+"""How often a trial scores its candidates, and steps of the optimizer after each time."""
+
+TRIAL_TOLERANCE = 0.1
+"""Violation of optimality, as a share of l1, at which a trial ends."""
 
 STANDARD_ERRORS = 1.0
 """A template is admitted if hidden cells are predicted better by so many standard errors of the difference."""
@@ -49,9 +59,9 @@ UNIT = "log-probability per cell"
 class Trial(NamedTuple):
     """A field over some templates, and what it says of cells that it was not learned from."""
 
-    dataset: Dataset
-    """The rows that it was learned from."""
     field: Field
+    beliefs: Sequence[np.ndarray]
+    """Those of the targets of each block of rows."""
     scores: np.ndarray
     """(batches,): mean log-probabilities of hidden cells."""
 
@@ -117,17 +127,34 @@ def induce_templates(
         options = replace(options, l1=SHARE_OF_LARGEST * path.l1_max())
     else:
         options = replace(options, l1=share * options.l1)
-    ways = SelectionOptions(criterion=HeldOut(folds=1), seed=as_seed(estimator.random_state) or 0)
+    seed, sizes = as_seed(estimator.random_state) or 0, [table.n_rows for table in compile(base).tables]
+    ways = SelectionOptions(criterion=HeldOut(folds=1), seed=seed)
+    part = min(1.0, TRIED_ROWS / max(sizes)) if any(template.over_paths for template in waiting) else 1.0
+    weights = (np.random.default_rng(seed).random(sum(sizes)) < part).astype(float)
+    options = replace(options, certify=True, rough=True, max_iter=MOST_STEPS, kkt_tol=TRIAL_TOLERANCE)
+
+    def hide(templates: Sequence[Template], last: Trial | None) -> tuple[Dataset, Callable[[Path], Scores]]:
+        train, score = make_folds(compile(templates), engine, ways).folds[0]()
+        for (_, block), beliefs in zip(train.blocks(), last.beliefs if last else (), strict=False):
+            block.beliefs[: len(beliefs)] = beliefs
+        if last is not None:
+            update_neighbor_sums(train, [table.blocks for table in train.tables])
+        return weigh_rows(train, weights) if part < 1.0 else train, score
 
     def attempt(templates: Sequence[Template], last: Trial | None) -> Trial:
-        train, score = make_folds(compile(templates), engine, ways).folds[0]()
+        train, score = hide(templates, last)
         start = None if last is None else renumbered(last.field, train.layout)
-        settings = replace(options, certify=True, rough=True, max_iter=min(options.max_iter, MOST_STEPS))
-        path = make_path(estimator, train, settings, engine, start=start, callbacks=FitCallbacks())
-        field = path.run().field
-        return Trial(train, field, score(path)[0])
+        path = make_path(estimator, train, options, engine, callbacks=FitCallbacks())
+        path.state.begin(start)
+        for _ in range(ROUNDS):
+            path.step_to(options.l1, ahead=False)
+            if len(path.state.records) < MOST_STEPS:
+                break
+        source: Any = getattr(path.state.problem, "source", None)
+        beliefs = [block.beliefs[: block.n_target_columns].copy() for block in getattr(source, "blocks", ())]
+        return Trial(path.state.working_set.field, beliefs, score(path)[0])
 
-    current, gains = attempt(chosen, None), []
+    current, gains, most = attempt(chosen, None), [], 0.0
     for template in base[len(within) :] if within else ():
         tried = attempt((*chosen, template), current)
         better, error = mean_difference(tried, current)
@@ -136,13 +163,15 @@ def induce_templates(
         else:
             words.append(f"{template.label} left out: hidden cells {better:+.4f} +- {error:.4f} {UNIT}")
     while waiting:
-        for template in waiting if not gains else ():
-            train = make_folds(compile((*chosen, template)), engine, ways).folds[0]()[0]
-            gains.append(estimated_gain(train, current.field, template, options.l1, engine))
+        if not gains:
+            train = hide((*chosen, *waiting), current)[0]
+            gains = estimated_gains(train, current.field, waiting, options.l1, engine)
         best = int(np.argmax(gains))
         template, gain = waiting.pop(best), gains.pop(best)
-        if gain <= 0.0:
-            words.append(f"no feature over {', '.join(t.label for t in (template, *waiting))} promises to help")
+        most = max(most, gain)
+        if gain <= LEAST_GAIN * most:
+            others = ", ".join(t.label for t in (template, *waiting))
+            words.append(f"features over {others} promise {gain / max(most, 1.0):.1%} of the largest gain or less")
             break
         tried = attempt((*chosen, template), current)
         better, error = mean_difference(tried, current)
@@ -161,35 +190,35 @@ def mean_difference(tried: Trial, current: Trial) -> tuple[float, float]:
     return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
 
 
-def estimated_gain(dataset: Dataset, field: Field, template: Template, l1: float, engine: Engine) -> float:
-    """Return by how much the best features over a template would lower the loss, minus the price of their choice.
+def estimated_gains(
+    dataset: Dataset, field: Field, templates: Sequence[Template], l1: float, engine: Engine
+) -> list[float]:
+    """Return by how much the best features over each template would lower the loss, minus the price of their choice.
 
     A feature with gradient g and curvature h gains up to (|g| - l1)^2 / 2h; its choice among the n candidates of the
     template costs ln n. Nothing is promised by more features than there are known cells.
     """
     layout, start = dataset.layout, renumbered(field, dataset.layout)
-    n_features = layout.n_candidate_pairs - field.layout.n_candidate_pairs
-    if n_features > sum(np.count_nonzero(table.codes() >= 0) for table in dataset.tables):
-        return 0.0
     problem: Any = PseudoLikelihood().make_problem(dataset, engine, MeanField(tolerance=1e-3))
     theta = np.concatenate([start.biases, start.weights])
     graphs = problem.compile(layout.arcs(start.features))
-    if dataset.has_missing:
-        problem.source.impute(problem.weights_of_field(graphs, theta))
     problem.evaluate(graphs, theta)
     known = np.sort(layout.keys(start.features[:, :2]))
     proposals = problem.gradient_factors().propose(Grafting(), PairQuery(l1, known, None))
-    views = columns_of_views(layout).items()
-    of_template = [k for (label, _), columns in views if label == template.label for k in columns]
-    own = np.flatnonzero(np.isin(proposals.features[:, 1], of_template))
-    if not len(own):
-        return 0.0
-    arcs, n, (means, variances) = layout.arcs(proposals.features[own]), layout.n_target_columns, problem.moments()
+    arcs, n, (means, variances) = layout.arcs(proposals.features), layout.n_target_columns, problem.moments()
     centered = CenteredParametrization(means, variances, np.ones(n, dtype=bool))
-    curvature = centered.curvature(arcs, problem.bias_hessian(), len(own))[n:]
-    excess = np.abs(proposals.gradient[own]) - l1 * layout.feature_factors(proposals.features[own])
-    gains = np.square(np.maximum(excess, 0.0)) / (2.0 * np.maximum(curvature, 1e-9)) - np.log(n_features)
-    return float(np.sort(np.maximum(gains, 0.0))[-MOST_FEATURES:].sum())
+    curvature = centered.curvature(arcs, problem.bias_hessian(), len(proposals.features))[n:]
+    excess = np.abs(proposals.gradient) - l1 * layout.feature_factors(proposals.features)
+    best = np.square(np.maximum(excess, 0.0)) / (2.0 * np.maximum(curvature, 1e-9))
+    views, n_cells, gains = columns_of_views(layout), sum(int((t.codes() >= 0).sum()) for t in dataset.tables), []
+    for template in templates:
+        number = layout.templates.index(template)
+        n_features = sum(block.n_candidates for block in layout.candidate_blocks if block.template == number)
+        n_features += sum(view.n_features for view in layout.path_views if view.template == number)
+        columns = [k for (label, _), own in views.items() if label == template.label for k in own]
+        own = best[np.isin(proposals.features[:, 1], columns)] - np.log(max(n_features, 1))
+        gains.append(float(np.sort(np.maximum(own, 0.0))[-MOST_FEATURES:].sum()) if n_features <= n_cells else 0.0)
+    return gains
 
 
 def columns_of_views(layout: Layout) -> dict[tuple[str, int], np.ndarray]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -104,7 +105,6 @@ class ClampedRows(TrainingRows):
     has_missing = True
 
     def __init__(self, dataset: Dataset, engine: Engine, inference: InferenceMethod) -> None:
-        super().__init__(dataset.layout, dataset.hold_blocks(engine, as_evaluated))
         self._inference, self._engine = inference, engine
         self._linked = dataset if dataset.has_links else None
         """Linked rows are imputed together, in this process."""
@@ -112,6 +112,18 @@ class ClampedRows(TrainingRows):
         """Their blocks, with the beliefs that the engine received last."""
         self._compiled: CompiledProblem | None = None
         """The missing cells of linked rows, which stay the same while beliefs and arcs change."""
+        linked = self._linked is not None
+        super().__init__(dataset.layout, self._hold() if linked else dataset.hold_blocks(engine, as_evaluated))
+
+    def _hold(self) -> BlockCollection:
+        """Return the linked rows with a weight: others influence them, and nothing else."""
+        parts = ((t, b if b.weight.all() else rows_of_block(b, np.flatnonzero(b.weight))) for t, b in self._members)
+        return self._engine.distribute([EvaluatedBlock(*part) for part in parts])
+
+    @property
+    def blocks(self) -> list[Block]:
+        """All blocks of rows, with the present beliefs."""
+        return [block for _, block in self._members] if self._members else self.rows.map(attrgetter("block"))
 
     def impute(self, field: FieldWeights) -> float:
         """Infer all missing cells and return the largest change of a belief."""
@@ -123,19 +135,19 @@ class ClampedRows(TrainingRows):
         return change
 
     def _impute_linked(self, dataset: Dataset, field: FieldWeights) -> float:
-        members = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in self._members]
-        if self._compiled is None:
-            self._compiled = compile_problem(dataset, field.graphs, members, field.theta)
+        if self._compiled is None:  # the beliefs of the dataset stay as they are
+            self._members = [(t, block._replace(beliefs=block.beliefs.copy())) for t, block in self._members]
+            self._compiled = compile_problem(dataset, field.graphs, self._members, field.theta)
         else:
-            blocks = [block for _, block in members]
-            self._compiled = self._compiled.renewed(dataset, field.graphs, blocks, field.theta)
+            self._compiled = self._compiled.renewed(dataset, field.graphs, self.blocks, field.theta)
+        before = [(t, b._replace(beliefs=b.beliefs[: b.n_target_columns].copy())) for t, b in self._members]
         self._inference.fill(self._compiled.problem, field.theta)
         self._compiled.write_beliefs()
-        pairs = zip(self._members, members, strict=True)
+        pairs = zip(before, self._members, strict=True)
         change = max(_largest_change(t, old, new, self.layout) for (t, old), (_, new) in pairs)
-        by_table = [[block for t, block in members if t == table] for table in range(len(self.layout.tables))]
+        by_table = [[block for t, block in self._members if t == table] for table in range(len(self.layout.tables))]
         update_neighbor_sums(dataset, by_table, self._engine.map)
-        self.rows, self._members = self._engine.distribute([EvaluatedBlock(*member) for member in members]), members
+        self.rows = self._hold()
         return change
 
 

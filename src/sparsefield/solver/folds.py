@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from sparsefield.compute import Engine
 from sparsefield.data import Dataset, Layout, deduplicate_rows, hold_out_cells, row_folds
 from sparsefield.data.table import rebuild_table
 from sparsefield.errors import DataError
-from sparsefield.inference import ShortGibbs, infer_marginals, score_rows, settle_paths
+from sparsefield.inference import ShortGibbs, infer_marginals, score_rows
 from sparsefield.model import Field
 from sparsefield.model.field import condition_on_covariates
 from sparsefield.objectives import PseudoLikelihood
@@ -384,8 +384,13 @@ def score_row_batches(
 
 def score_cells(path: Path, *, cells: HiddenCells, engine: Engine, options: SelectionOptions) -> Scores:
     """Score a field by the mean log-probability of hidden cells given the others."""
-    field = final_field(path, options)
-    marginals = infer_marginals(field, settle_paths(field, cells.dataset, engine), ShortGibbs(), engine)
+    field, dataset = final_field(path, options), cells.dataset
+    if dataset.has_expected_sums:  # as they are in the rows that the field was learned from, which are the same
+        problem: Any = path.state.problem
+        blocks = iter(problem.source.blocks)
+        parts = (replace(table, blocks=tuple(next(blocks) for _ in table.blocks)) for table in dataset.tables)
+        dataset = replace(dataset, tables=tuple(parts))
+    marginals = infer_marginals(field, dataset, ShortGibbs(), engine)
     total, count = np.zeros(BATCHES), np.zeros(BATCHES)
     for table, beliefs, codes, hidden, batches in zip(cells.dataset.tables, marginals.values, *cells[1:], strict=True):
         v, rows = np.nonzero(hidden)
