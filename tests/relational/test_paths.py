@@ -11,7 +11,7 @@ import pytest
 from sparsefield import MeanField, Relational, RelationalField, load
 from sparsefield.analysis.network import Network
 from sparsefield.compute import Threads
-from sparsefield.data import compile_table, learn_schema, resolve_templates
+from sparsefield.data import compile_table, learn_schema, resolve_templates, weigh_rows
 from sparsefield.data.dataset import Dataset
 from sparsefield.data.layout import Layout, are_valid_pairs
 from sparsefield.errors import DataError
@@ -146,6 +146,26 @@ def test_the_gradient_of_every_candidate_is_the_slope_of_the_loss(missing) -> No
             assert value == pytest.approx(by_key[key], abs=1e-9)
 
 
+def test_rows_without_weight_influence_others_and_nothing_else() -> None:
+    """As with a weight so small that the row counts for nothing, but is evaluated."""
+    data, results = pairs_of(2, missing=0.2), []
+    dataset = compiled(data, ["within pair", TRIANGLE])
+    pairs = all_pairs(dataset.layout)
+    theta = np.random.default_rng(0).normal(size=dataset.layout.n_target_columns + len(pairs)) * 0.1
+    for least in (0.0, 1e-13):
+        kept = np.where(np.arange(dataset.n_rows) % 3 == 0, least, 1.0)
+        with Threads(1) as engine:
+            problem = DenseEvaluator(weigh_rows(dataset, kept), OBJECTIVES["pl"](), engine, MeanField())
+            graphs = problem.compile(dataset.layout.arcs(pairs))
+            problem.source.impute(problem.weights_of_field(graphs, theta))
+            results.append((*problem.evaluate(graphs, theta), problem.source.blocks[-1].beliefs, problem.source.rows))
+    (few, slope, beliefs, rows), (every, exact, _, _) = results
+    assert rows.map(lambda part: part.block.n_rows)[-1] < beliefs.shape[1]
+    assert few == pytest.approx(every)
+    assert slope == pytest.approx(exact, abs=1e-9)
+    assert (beliefs == results[1][2]).all()
+
+
 def test_missing_cells_are_those_of_mean_field_given_expected_numbers_of_paths() -> None:
     dataset = compiled(pairs_of(6, missing=0.3), ["within pair", CYCLE, TRIANGLE])
     layout, schema = dataset.layout, dataset.layout.schemas[1]
@@ -250,6 +270,7 @@ def test_templates_are_induced_where_they_predict_hidden_cells() -> None:
     field = RelationalField(l1=2.0, templates="auto", random_state=0).fit(data)
     assert {template.label for template in field.field_.layout.templates} >= {"within pair", TRIANGLE}
     assert any(line.startswith(f"{TRIANGLE} added") for line in field.template_search_)
+    assert "of the largest gain" in field.template_search_[-1]
     again = RelationalField(l1=2.0, templates="auto", random_state=0, n_jobs=3).fit(data)
     assert (again.field_.theta == field.field_.theta).all()
     alone = RelationalField(l1=2.0, templates=field.field_.layout.templates).fit(data)
