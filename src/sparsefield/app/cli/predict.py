@@ -87,9 +87,9 @@ def predict(
             _write_probabilities(field, tables, output)
         else:
             answer, latent = field.transform(tables.data, fill=fill), () if linked else field.field_.schema.latent
-            beliefs = field.predict_proba(tables.data) if latent else {}
+            posterior: Any = field.infer(tables.data) if latent else None
             for variable in latent:
-                states = [variable.states[k] for k in beliefs[variable.name].argmax(axis=1)]
+                states = [variable.states[k] for k in posterior.state_probabilities(variable.name).argmax(axis=1)]
                 answer = answer.with_columns(pl.Series(variable.name, states))
             tables.write(answer, outputs)
     deliver([f"{tables.describe()}."], written=list(outputs.values()))
@@ -99,13 +99,14 @@ def _write_probabilities(field: Any, tables: ModelTables, output: Path) -> None:
     """Write a row for each state of each missing value, with its probability; for linked tables with their names."""
     import polars as pl
 
-    from sparsefield.app.pages.cells import group_states, table_beliefs
+    from sparsefield.app.pages.cells import group_states
     from sparsefield.app.tables.fill import probability_table
 
-    (beliefs, _), parts = table_beliefs(field, tables.data), []
+    answer, parts = field.infer(tables.data), []
     for name, table in tables.prepared.items():
         targets = [variable for variable in table.schema.targets if variable.name in table.missing]
-        part = probability_table(table, {v.name: group_states(v, beliefs[name][v.name]) for v in targets})
+        find = (answer if tables.parsed is None else answer[name]).state_probabilities
+        part = probability_table(table, {v.name: group_states(v, find(v.name)) for v in targets})
         parts.append(part if tables.parsed is None else part.select(pl.lit(name).alias("table"), pl.all()))
     file_format = replace(tables.prepared[""].format, header=True) if tables.parsed is None else None
     write_table(pl.concat(parts), output, file_format)
