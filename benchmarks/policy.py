@@ -35,7 +35,7 @@ WITHOUT: dict[str, dict[str, float]] = {
     "MAX_INACTIVE": {"MAX_INACTIVE": np.inf},
     "MODEL_TOLERANCE": {"MODEL_TOLERANCE": 0.0},
     "MIN_CONTRACTION": {"MIN_CONTRACTION": 1.0},
-    "EM_ROUNDS, ROUGH_ROUNDS": {"ROUGH_ROUNDS": 8},
+    "EM_ROUNDS, AVERAGED, ROUGH_ROUNDS": {"ROUGH_ROUNDS": 8},
 }
 """What stands for each constant's absence."""
 

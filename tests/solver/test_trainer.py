@@ -126,7 +126,7 @@ def test_missing_values_settle_with_the_field(missing) -> None:
     weights = field.field_.weights
     penalty = np.abs(weights).sum() + 0.5 * np.square(weights).sum()
     loss = completed_loss(field, X) if isinstance(missing, EM) else clamped_loss(field, X, missing)
-    assert loss + penalty == pytest.approx(field.objective_, rel=1e-3)
+    assert loss + penalty == pytest.approx(field.objective_, rel=2e-4 if isinstance(missing, EM) else 1e-3)
 
 
 @pytest.mark.parametrize("objective", ["pl", "cd"])

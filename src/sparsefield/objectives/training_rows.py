@@ -38,7 +38,7 @@ KEPT_BELIEFS = 2**17
 memory than they save time."""
 
 FINAL_FACTOR = 4
-"""The final objective has this many times the completions of a round."""
+"""The final objective has at most this many times the completions of a round, and half as many where these do."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class EM(OptionObject):
     Parameters
     ----------
     copies : int
-        Completions of an incomplete row in the first rounds; the final objective has four times as many.
+        Completions of an incomplete row in the first rounds; the final objective has two or four times as many.
     max_copies : int
         Completions of an incomplete row at most, in the final objective: it doubles until the weights are exact enough.
     max_error : float

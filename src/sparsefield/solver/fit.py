@@ -120,6 +120,8 @@ def improve(state: State, rule: InductionRule | None, candidates: Proposals, add
     # Candidates that are about to be added change missing cells again, so that these need not converge.
     few = addable <= FEW_CANDIDATES * len(state.working_set) or state.scorings > 1
     exact = few if state.missing.is_random else state.tolerance <= options.inner_tolerance
+    if exact and state.missing.is_random:  # rounds end after few steps, and averages are near the optimum
+        state.tolerance = options.inner_tolerance
     optimize(state, "certify", exact=exact)
 
 

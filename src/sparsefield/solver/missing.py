@@ -12,7 +12,7 @@ from sparsefield.errors import DataError
 from sparsefield.inference import InferenceMethod
 from sparsefield.objectives import EM
 from sparsefield.objectives.training_rows import FINAL_FACTOR
-from sparsefield.solver.policy import EM_ROUNDS, ROUGH_ROUNDS, STEPS_PER_ROUND
+from sparsefield.solver.policy import AVERAGED, EM_ROUNDS, ROUGH_ROUNDS, STEPS_PER_ROUND
 from sparsefield.solver.working_set import WorkingSet
 
 MAX_BELIEF_CHANGE, MAX_IMPUTATIONS = 1e-3, 30
@@ -21,8 +21,8 @@ MAX_BELIEF_CHANGE, MAX_IMPUTATIONS = 1e-3, 30
 MAX_PATH_COUNTS = 8
 """Imputations of a fit with triangles or cycles, whose numbers of paths take long; cells then stay as they are."""
 
-SHARE_OF_FINAL = float(np.sqrt(EM_ROUNDS / (EM_ROUNDS + FINAL_FACTOR)))
-"""The optimum of the final objective differs from the averages by the noise of both; this is the share of its own."""
+MARGIN = 0.5
+"""Share of the largest Monte Carlo error that is predicted of the optimum of half as many completions, if these do."""
 
 Advance = Callable[[int | None], None]
 """Takes at most so many steps of the optimizer, or with None goes on to the optimum."""
@@ -136,9 +136,9 @@ class ClampedBeliefs(MissingCells):
 class MonteCarloEM(MissingCells):
     """Alternates completions of incomplete rows, given the weights, with steps of the optimizer on the completed rows.
 
-    Weights of the rounds are averaged over a window. Then the rows are completed once more at the averages, by more
-    completions. These are fixed: the optimum of their pseudo-likelihood is the result, with its certificate, if it is
-    as close to the averages as the options demand; otherwise further rounds with more completions follow.
+    Weights of the last rounds are averaged. Then the rows are completed once more at the averages, by more completions.
+    These are fixed: the optimum of their pseudo-likelihood is the result, with its certificate, if it is as close to
+    the averages as the options demand; otherwise further rounds with more completions follow.
     """
 
     present = is_random = True
@@ -148,6 +148,8 @@ class MonteCarloEM(MissingCells):
         self._options, self._copies = options, options.copies
         self._average, self._value_at_average = np.empty(0), np.inf
         """Averaged weights at which the final completions were drawn, and the final objective there."""
+        self._share = 1.0
+        """The optimum of the final objective differs from the averages by the noise of both: the share of its own."""
         self.restart()
 
     def restart(self) -> None:
@@ -178,10 +180,14 @@ class MonteCarloEM(MissingCells):
                 advance(STEPS_PER_ROUND)
                 window.append(working_set.theta)
             # The final objective is a better round: it may be as far from the averages as they are from each other.
-            self._average = np.mean(window, axis=0)
-            self._draw(self._average, FINAL_FACTOR * self._copies)
-            working_set.move_to(self._average)
-            step = SHARE_OF_FINAL * self._next_step()
+            self._average = np.mean(window[EM_ROUNDS - AVERAGED :], axis=0)
+            for factor in (FINAL_FACTOR // 2, FINAL_FACTOR):
+                self._draw(self._average, factor * self._copies)
+                working_set.move_to(self._average)
+                self._share = float(np.sqrt(AVERAGED / (AVERAGED + factor)))
+                step = self._share * self._next_step()
+                if step <= MARGIN * self._options.max_error:
+                    break
             final = step <= self._options.max_error or not self._may_improve(step)
             self.is_final, self._value_at_average = final, working_set.point.value
         advance(None)
@@ -196,7 +202,7 @@ class MonteCarloEM(MissingCells):
         # weights that hardly matter, because others take their place, hardly count.
         used = max(int(((theta != 0.0) | (average != 0.0)).sum()), 1)
         distance = np.sqrt(2.0 * max(self._value_at_average - self._working_set.point.value, 0.0) / used)
-        self.error = SHARE_OF_FINAL * float(distance)
+        self.error = self._share * float(distance)
         if self.error <= self._options.max_error or not self._may_improve(self.error):
             return True
         self.is_final = False
@@ -226,13 +232,16 @@ class MonteCarloEM(MissingCells):
     def _next_step(self) -> float:
         """Return the length of a Newton step from the present weights, in standard errors, if weights were independent.
 
-        It predicts the distance of the optimum, which takes far longer to compute.
+        It predicts the distance of the optimum, which takes far longer to compute. Penalized weights stop at 0.
         """
         working_set = self._working_set
-        slope = working_set.pseudo_gradient()
-        used = (working_set.point.coordinates != 0.0) | (slope != 0.0)
-        steps = np.square(slope) / np.maximum(working_set.curvature(), np.finfo(float).tiny)
-        return float(np.sqrt(np.mean(steps[used]))) if used.any() else 0.0
+        slope, start = working_set.pseudo_gradient(), working_set.point.coordinates
+        curvature = np.maximum(working_set.curvature(), np.finfo(float).tiny)
+        step = slope / curvature
+        stops = (start * (start - step) < 0.0) & (working_set.penalty.nonsmooth.strengths > 0.0)
+        squares = curvature * np.square(np.where(stops, start, step))
+        used = (start != 0.0) | (slope != 0.0)
+        return float(np.sqrt(np.mean(squares[used]))) if used.any() else 0.0
 
 
 def treat_missing(

@@ -43,10 +43,10 @@ LATENT_PENALTY_FACTOR = 0.1
 """Factor of l1 for weights of a latent state, each of which replaces many weights between columns. Of 0, 0.03, 0.1, 0.3
 and 1 the small ones score about equally, and 0.1 drops states that the data do not support (`benchmarks latent`)."""
 
-EM_ROUNDS, ROUGH_ROUNDS, STEPS_PER_ROUND = 8, 2, 4
-"""Rounds of Monte Carlo EM over which weights are averaged; those while candidates that would change completions are
-left: 8 of these take 1.2 times as long on tables with missing cells; and steps of a round, which need not end at an
-optimum."""
+EM_ROUNDS, AVERAGED, ROUGH_ROUNDS, STEPS_PER_ROUND = 6, 4, 2, 2
+"""Rounds of Monte Carlo EM, and the last of them, whose weights are averaged; rounds while candidates that would change
+completions are left: 8 of these take 1.2 times as long on tables with missing cells; and steps of a round, which need
+not end at an optimum."""
 
 
 @dataclass(frozen=True)

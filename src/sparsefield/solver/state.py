@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -115,6 +116,8 @@ class Optimizer:
         self._changes = -1
         """`WorkingSet.changes` at which the counters that follow began."""
         self._model: NewtonSystem | None = None
+        self._graphs: Any = None
+        """Those of the features that the model has."""
         self._cost: float | None = None
         """The cost of a Newton model, in steps; infinite where there is none, as for groups of features."""
         self._steps, self._gained = 0, 0.0
@@ -129,8 +132,10 @@ class Optimizer:
         """
         working_set = self.working_set
         if self._changes != working_set.changes:
-            self._changes, self._model, self._cost = working_set.changes, None, None
+            self._changes, self._cost = working_set.changes, None
             self._steps, self._gained = 0, 0.0
+            if self._graphs is not working_set.graphs:  # other draws of missing cells hardly change a Hessian
+                self._graphs, self._model = working_set.graphs, None
         if self._cost is None:
             self._cost = np.inf if working_set.grouped else working_set.problem.hessian_cost(working_set.graphs)
         before, cost = working_set.point, self._cost
