@@ -115,6 +115,10 @@ def test_dangling_keys_are_named_with_their_rows() -> None:
         data.linked_rows("who")
     with pytest.raises(DataError, match="1 value of column 'whom' of table 'friend' is no key"):
         data.linked_rows("whom")
+    rooms = pl.DataFrame({"id": [0, 1, 2, 7, 8, 9]})
+    data = data.replace(tables={**data.tables, "room": rooms}, keys={**data.keys, "room": "id"})
+    with pytest.raises(DataError, match=r"They are all keys of table 'room': did you mean that table\?"):
+        data.linked_rows("who")
 
 
 @pytest.mark.parametrize("make", KINDS)

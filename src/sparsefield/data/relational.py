@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import combinations, islice
+from itertools import combinations
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -17,8 +17,6 @@ from sparsefield.data.link_products import LinkProduct
 from sparsefield.data.links import ForeignKey, Link, OffsetLink, Template, as_link, as_names, as_templates
 from sparsefield.data.sparse_matrix import expand
 from sparsefield.errors import DataError, count, list_first
-
-SHOWN_OFFENDERS = 3
 
 MAX_PAIRS = 200_000_000
 """Largest number of pairs of rows of a template. Compilation takes about 45 bytes per pair, so this is some 9 GB."""
@@ -204,11 +202,11 @@ class Relational:
             return self._row_of_key[table]
         labels, codes = self._factorized(table, self.keys[table])
         if (codes < 0).any():
-            shown = _shown(np.flatnonzero(codes < 0) + 1)
+            shown = list_first((np.flatnonzero(codes < 0) + 1).tolist(), 3)
             raise DataError(f"Table {table!r} has rows without a key in {self.keys[table]!r}: row {shown}.")
         counts = np.bincount(codes, minlength=len(labels))
         if (counts > 1).any():
-            shown = _shown(labels[k] for k in np.flatnonzero(counts > 1))
+            shown = list_first([labels[k] for k in np.flatnonzero(counts > 1)], 3)
             raise DataError(f"Table {table!r} has repeated keys in {self.keys[table]!r}: {shown}. Keep one each.")
         rows = np.empty(len(labels), dtype=np.int64)
         rows[codes] = np.arange(len(codes))
@@ -221,11 +219,14 @@ class Relational:
         row_of_label = np.array([*_rows_named(labels, known), -1], dtype=np.int64)
         dangling = np.flatnonzero((row_of_label[codes] < 0) & (codes >= 0))
         if len(dangling):
-            shown = _shown(f"{labels[codes[row]]!r} in row {row + 1}" for row in dangling)
+            shown = list_first(dangling.tolist(), 3, lambda row: f"{labels[codes[row]]!r} in row {row + 1}")
+            keys = {table: dict.fromkeys(self._factorized(table, key)[0], 0) for table, key in self.keys.items()}
+            others = [table for table in keys if table != link.to and -1 not in _rows_named(labels, keys[table])]
             raise DataError(
                 f"Link {name!r}: {count(len(dangling), 'value')} of column {link.column!r} of table {link.table!r} "
                 f"{'is' if len(dangling) == 1 else 'are'} no key of table {link.to!r}: {shown}. Add the missing rows, "
                 "or empty the cells."
+                + (f" They are all keys of table {others[0]!r}: did you mean that table?" if others else "")
             )
         rows = np.flatnonzero(codes >= 0)
         return rows, row_of_label[codes[rows]]
@@ -250,7 +251,7 @@ class Relational:
         ranked = key[order]
         duplicates = np.flatnonzero(ranked[1:] == ranked[:-1])
         if len(duplicates):
-            shown = _shown(order[duplicates + 1] + 1)
+            shown = list_first((order[duplicates + 1] + 1).tolist(), 3)
             raise DataError(f"Link {name!r}: several rows of {link.table!r} share a position: row {shown}. Change one.")
         next_rank = np.minimum(np.searchsorted(positions, position + link.by), len(positions) - 1)
         ahead = np.where(positions[next_rank] == position + link.by, group * len(positions) + next_rank, -1)
@@ -289,12 +290,6 @@ def _rows_named(labels: Sequence[Label], known: Mapping[Label, int]) -> list[int
         known = {str(label): row for label, row in known.items()}
         labels = [str(label) for label in labels]
     return [known.get(label, -1) for label in labels]
-
-
-def _shown(offenders: Iterable[Any]) -> str:
-    """Return the first offenders as text."""
-    first = [str(offender) for offender in islice(offenders, SHOWN_OFFENDERS + 1)]
-    return ", ".join(first[:SHOWN_OFFENDERS]) + (", ..." if len(first) > SHOWN_OFFENDERS else "")
 
 
 def sample_rows(data: Relational, most_rows: int, seed: int) -> tuple[Relational, float]:

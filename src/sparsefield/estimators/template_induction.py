@@ -53,8 +53,6 @@ TRIAL_TOLERANCE = 0.1
 STANDARD_ERRORS = 1.0
 """A template is admitted if hidden cells are predicted better by so many standard errors of the difference."""
 
-UNIT = "log-probability per cell"
-
 
 class Trial(NamedTuple):
     """A field over some templates, and what it says of cells that it was not learned from."""
@@ -132,6 +130,8 @@ def induce_templates(
     part = min(1.0, TRIED_ROWS / max(sizes)) if any(template.over_paths for template in waiting) else 1.0
     weights = (np.random.default_rng(seed).random(sum(sizes)) < part).astype(float)
     options = replace(options, certify=True, rough=True, max_iter=MOST_STEPS, kkt_tol=TRIAL_TOLERANCE)
+    if share * part < 1.0:
+        words.append(f"templates are tried on {share * part:.1%} of the rows")
 
     def hide(templates: Sequence[Template], last: Trial | None) -> tuple[Dataset, Callable[[Path], Scores]]:
         train, score = make_folds(compile(templates), engine, ways).folds[0]()
@@ -154,18 +154,25 @@ def induce_templates(
         beliefs = [block.beliefs[: block.n_target_columns].copy() for block in getattr(source, "blocks", ())]
         return Trial(path.state.working_set.field, beliefs, score(path)[0])
 
+    def admit(template: Template, least: float) -> bool:
+        """Add a template if hidden cells are predicted better by more than ``least`` standard errors."""
+        nonlocal chosen, current
+        tried = attempt((*chosen, template), current)
+        difference = tried.scores - current.scores  # a single one where EBIC decides
+        better, n = float(difference.mean()), len(difference)
+        error = float(difference.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+        if admitted := better > least * error:
+            chosen, current = tuple(sorted((*chosen, template), key=lambda t: t.over_paths)), tried
+        verdict = "added" if admitted else "left out"
+        words.append(f"{template.label} {verdict}: hidden cells {better:+.4f} +- {error:.4f} log-probability per cell")
+        return admitted
+
     current, gains, most = attempt(chosen, None), [], 0.0
     for template in base[len(within) :] if within else ():
-        tried = attempt((*chosen, template), current)
-        better, error = mean_difference(tried, current)
-        if better >= 0.0:
-            chosen, current = (*chosen, template), tried
-        else:
-            words.append(f"{template.label} left out: hidden cells {better:+.4f} +- {error:.4f} {UNIT}")
+        admit(template, 0.0)
     while waiting:
         if not gains:
-            train = hide((*chosen, *waiting), current)[0]
-            gains = estimated_gains(train, current.field, waiting, options.l1, engine)
+            gains = estimated_gains(hide((*chosen, *waiting), current)[0], current.field, waiting, options.l1, engine)
         best = int(np.argmax(gains))
         template, gain = waiting.pop(best), gains.pop(best)
         most = max(most, gain)
@@ -173,21 +180,9 @@ def induce_templates(
             others = ", ".join(t.label for t in (template, *waiting))
             words.append(f"features over {others} promise {gain / max(most, 1.0):.1%} of the largest gain or less")
             break
-        tried = attempt((*chosen, template), current)
-        better, error = mean_difference(tried, current)
-        verdict = "added" if better > STANDARD_ERRORS * error else "left out"
-        words.append(f"{template.label} {verdict}: hidden cells {better:+.4f} +- {error:.4f} {UNIT}")
-        if verdict == "added":
-            chosen, current = tuple(sorted((*chosen, template), key=lambda t: t.over_paths)), tried
+        if admit(template, STANDARD_ERRORS):
             gains = []
     return chosen, WarmStart.from_field(current.field), words
-
-
-def mean_difference(tried: Trial, current: Trial) -> tuple[float, float]:
-    """Return by how much hidden cells are predicted better, and its standard error; where EBIC decides, 0."""
-    difference = tried.scores - current.scores
-    n = len(difference)
-    return float(difference.mean()), float(difference.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
 
 
 def estimated_gains(

@@ -140,11 +140,10 @@ class ClampedRows(TrainingRows):
             self._compiled = compile_problem(dataset, field.graphs, self._members, field.theta)
         else:
             self._compiled = self._compiled.renewed(dataset, field.graphs, self.blocks, field.theta)
-        before = [(t, b._replace(beliefs=b.beliefs[: b.n_target_columns].copy())) for t, b in self._members]
+        before = self._compiled.problem.beliefs.copy()
         self._inference.fill(self._compiled.problem, field.theta)
         self._compiled.write_beliefs()
-        pairs = zip(before, self._members, strict=True)
-        change = max(_largest_change(t, old, new, self.layout) for (t, old), (_, new) in pairs)
+        change = float(np.abs(self._compiled.problem.beliefs - before).max(initial=0.0))
         by_table = [[block for t, block in self._members if t == table] for table in range(len(self.layout.tables))]
         update_neighbor_sums(dataset, by_table, self._engine.map)
         self.rows = self._hold()
