@@ -347,16 +347,16 @@ def edge_evidence(
     chosen = working_set.active & (working_set.features[:, 2:] < 0).all(axis=1)
     pairs, weights = working_set.features[chosen, :2], working_set.theta[n_biases:][chosen]
     ends = np.sort(schema.variable_of_column[pairs], axis=1)
-    selected = np.unique(ends, axis=0)
+    is_edge, curved = np.zeros((2, n_variables, n_variables), dtype=bool)
+    is_edge[tuple(ends.T)] = True
+    selected = np.argwhere(is_edge)
     varies = np.bincount(columns.owner, minlength=n_variables) > 0
     every = np.argwhere(np.triu(np.outer(varies, varies), 1)[: schema.n_targets])
     n_copies = block.n_rows + (COPIES - 1) * int((block.codes < 0).any(axis=0).sum())
     n_independent = n_rows if groups is None else len(np.unique(groups))
     # Levels whose features the field has are sources as higher powers.
-    curved = np.zeros((n_variables, n_variables), dtype=bool)
     is_level = np.isin(layout.column_classes[pairs], (ColumnClass.LEVEL, ColumnClass.OBSERVED_LEVEL)).any(axis=1)
-    curved[tuple(ends[is_level].T)] = True
-    curved |= curved.T
+    curved[tuple(ends[is_level].T)] = curved[tuple(ends[is_level].T[::-1])] = True
     operations, number, owner = np.inf, np.full((n_variables, n_variables), -1), columns.owner
     for edges, highest in ((every, HIGHER), (every, LINEAR), (selected, HIGHER), (selected, LINEAR)):
         number[:] = -1
