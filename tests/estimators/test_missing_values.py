@@ -13,6 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import EM, CRFClassifier, MarkovField, Relational, RelationalField, Solver
 from sparsefield.errors import CovariateWarning
+from sparsefield.objectives import training_rows
 
 N = 20_000
 TIGHT = EM(copies=64, max_copies=256, max_error=1e-3)
@@ -67,6 +68,16 @@ def test_a_mean_is_right_where_cells_are_missing_for_reasons_that_are_known() ->
 
 
 # -- draws -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_table_with_many_rows_has_fewer_completions_and_nearly_the_same_weights(monkeypatch) -> None:
+    X = hide(chain(2000), 0.5)
+    usual = MarkovField(l1=5.0, n_jobs=1).fit(X)
+    monkeypatch.setattr(training_rows, "MAX_COMPLETED", 1)
+    with pytest.warns(ConvergenceWarning, match="large tables"):
+        single = MarkovField(l1=5.0, n_jobs=1).fit(X)
+    assert single.mc_error_ > 1.5 * usual.mc_error_
+    assert single.edges_["weight"].to_numpy()[:5] == pytest.approx(usual.edges_["weight"].to_numpy()[:5], abs=0.3)
 
 
 @pytest.mark.slow

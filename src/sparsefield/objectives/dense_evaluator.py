@@ -162,6 +162,7 @@ class DenseEvaluator(DenseProblem):
 
     def draw(self, graphs: Any, theta: np.ndarray, copies: int) -> None:
         """Replace incomplete rows by completions at some weights, drawn one sweep after the draws before."""
+        self._evaluated = self.source.release()  # frees completed rows and their errors before others are drawn
         self.source.draw(self.weights_of_field(graphs, theta), copies, sweeps=1)
 
     def gradient_factors(self) -> Any:

@@ -40,6 +40,9 @@ memory than they save time."""
 FINAL_FACTOR = 4
 """The final objective has at most this many times the completions of a round, and half as many where these do."""
 
+MAX_COMPLETED = 2**28
+"""Beliefs of completed rows that are held at a time: of tables with many rows, these have fewer completions."""
+
 
 @dataclass(frozen=True)
 class EM(OptionObject):
@@ -201,11 +204,18 @@ class CompletedRows(TrainingRows):
         self._linked_drawn = np.empty((0, 0), dtype=np.int32)
         super().__init__(dataset.layout, dataset.hold_blocks(engine, as_evaluated))
         self._incomplete: BlockCollection = dataset.hold_blocks(engine, _as_incomplete)
+        self._given, self.max_copies = self.rows, max(1, MAX_COMPLETED // max(dataset.n_cells, 1))
+        """Completions of a row at most."""
+
+    def release(self) -> BlockCollection:
+        """Forget the completed rows before others are drawn; return the rows as they are."""
+        self.rows, (self._incomplete, _) = self._given, self._incomplete.map_update(_without_completed)
+        return self.rows
 
     def draw(self, field: FieldWeights, copies: int, sweeps: int) -> None:
         """Complete all rows; rows with at most ``copies`` completions get all of them."""
         self._number += 1
-        counter = self.seed, self._number
+        counter, copies = (self.seed, self._number), min(copies, self.max_copies)
         if self._linked is not None:
             blocks, self._linked_drawn = draw_linked(
                 self._linked, field, copies, sweeps, counter, self._linked_drawn, self._engine
@@ -303,6 +313,10 @@ def _observed_weights(part: IncompleteBlock, layout: Layout) -> np.ndarray:
     start = layout.target_starts[part.table]
     weights[start : start + sizes.sum()] = np.repeat((part.block.codes >= 0) @ part.block.weight, sizes)
     return weights
+
+
+def _without_completed(part: IncompleteBlock) -> tuple[IncompleteBlock, None]:
+    return part._replace(completed=None), None
 
 
 def _completed(part: IncompleteBlock) -> tuple[EvaluatedBlock, None]:

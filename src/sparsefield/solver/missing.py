@@ -224,7 +224,8 @@ class MonteCarloEM(MissingCells):
     def _may_improve(self, error: float) -> bool:
         """Return whether further rounds may reduce the error: with twice the completions, or as the last ones did."""
         improving, self._last_error = error < 0.5 * self._last_error, error
-        if 2 * FINAL_FACTOR * self._copies <= self._options.max_copies:
+        source: Any = self._working_set.problem.source
+        if 2 * FINAL_FACTOR * self._copies <= min(self._options.max_copies, source.max_copies):
             self._copies *= 2
             return True
         return improving
