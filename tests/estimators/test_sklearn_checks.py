@@ -237,6 +237,13 @@ def test_probabilities_of_one_column_fit_metrics_and_calibration() -> None:
     shares, means = calibration_curve(y, p[:, 1], n_bins=3)
     assert np.abs(shares - means).max() < 0.15
     np.testing.assert_array_equal(field.predict_proba(X, column=0), p)
+
+    def score(model, rows):
+        return roc_auc_score(rows["y"], model.predict_proba(rows, column="y")[:, 1])
+
+    search = GridSearchCV(MarkovField(), {"l1": [1.0, 1000.0]}, scoring=score, cv=3).fit(X)
+    assert search.best_params_ == {"l1": 1.0}
+    assert cross_val_score(MarkovField(l1=1.0), X, scoring=score, cv=3).min() > 0.8
     for column in ("size", "z"):
         with pytest.raises(DataError, match=f"Column '{column}' has no probabilities of states; .* y, a"):
             field.predict_proba(X, column=column)

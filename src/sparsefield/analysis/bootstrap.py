@@ -88,7 +88,7 @@ def draw_weights(
         part = problem.subset(rows)
         weight = part.rows.weight * factors[rows]
         # Rows that were not drawn can leave directions flat, which only the own Hessian shows.
-        optimum = minimize(part, minimize_nearby(part, start, weight, solve, TOLERANCE)[0], weight, TOLERANCE)
+        optimum = minimize(part, minimize_nearby(part, start, weight, solve, TOLERANCE), weight, TOLERANCE)
         return optimum.theta, optimum.converged
 
     draws, unfinished = np.empty((count, len(estimate.theta) - problem.n_biases)), 0

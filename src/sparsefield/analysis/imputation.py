@@ -1,8 +1,8 @@
 """Multiple imputation of the missing cells of one table by a fitted field, and Rubin's rules for what is made of it.
 
-Each imputation is a chain that alternates two steps (data augmentation, Tanner and Wong 1987): missing cells are drawn
-from the field, and its weights are estimated from the completed rows under the weights of a Bayesian bootstrap. That is
-an approximate draw from the posterior distribution of the weights.
+Each imputation is a chain that alternates two steps, as data augmentation does (Tanner and Wong 1987): missing cells
+are drawn from the field, and its weights from about their posterior distribution, by estimates under the weights of a
+Bayesian bootstrap and with prior means that are drawn from the prior (Newton, Polson and Xu 2021).
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ IMPUTATIONS, ITERATIONS = 20, 10
 LINEAR = (ColumnClass.PLAIN, ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE)
 """Classes of the columns of a linear model: indicators of states without an order, and scores."""
 
-ROWS_PER_COLUMN = 20
-"""Rows that a table needs for each column of a linear model, so that all pairs of them can have weights."""
+ROWS_PER_COLUMN, MAX_FEATURES = 20, 2000
+"""Rows that a table needs for each column of a linear model, so that all pairs of them can have weights; features of
+such a field, at most."""
 
-MAX_FEATURES = 2000
-"""Features of such a field, at most."""
+LEAST_WEIGHT = 1e-3
+"""Weights that are closer to 0 have the prior of this one."""
 
 WARM_UP = 2
 """The common start of all chains takes as many times their iterations: it begins at weights that L1 has shrunk."""
@@ -54,11 +55,10 @@ SWEEPS, LAST_SWEEPS = 1, 10
 """Gibbs sweeps over the missing cells in an iteration, and before the first and after the last estimate."""
 
 BIAS_RIDGE = 1e-3
-"""L2 penalty of a bias, which keeps those of absent states finite: it is far below the weight of one row."""
+"""L2 penalty of a bias, which keeps those of absent states finite."""
 
 TOLERANCE = 0.05
-"""Distance from the optimum in standard errors, in the mean over weights, at which these are near enough: it is far
-below the uncertainty that they are drawn from."""
+"""Distance from the optimum in standard errors, in the mean over weights: far below those of what is drawn."""
 
 NAMES = ("imputation", "row")
 """The first columns of the long form."""
@@ -198,15 +198,15 @@ def impute(
     block = block if weight is None else block._replace(weight=weight)
     drawn_from = _field_to_draw_from(field, table.n_rows)
     with Threads(field.n_jobs) as engine:
-        chains = _Chains(drawn_from, block, refit_l2(field), int(seed))
+        chains = _Chains(drawn_from, block, field.l1_, refit_l2(field), int(seed))
         total = iterations * (WARM_UP + 1)
-        for done in range(WARM_UP * iterations):
-            chains.warm_up()
-            if progress is not None:
-                progress(done + 1, total)
-        branches = chains.branch(int(m))
-        for done in range(WARM_UP * iterations, total):
-            engine.map(chains.advance, branches)
+        branches: list[_Chain] = []
+        for done in range(total):
+            if done < WARM_UP * iterations:
+                chains.warm_up()
+            else:
+                branches = branches or [chains.start(number) for number in range(1, int(m) + 1)]
+                engine.map(chains.advance, branches)
             if progress is not None:
                 progress(done + 1, total)
         codes = engine.map(chains.finish, branches)
@@ -250,60 +250,71 @@ class _Chain:
     theta: np.ndarray
     drawn: np.ndarray
     rng: np.random.Generator
-    key: int
-    draws: int = 0
 
 
 class _Chains:
-    """The chains of all imputations, and their common start, near the optimum without L1."""
+    """The chains of all imputations, and their common start.
 
-    def __init__(self, field: Field, block: Block, l2: float, seed: int) -> None:
-        self._block, self._seed = block, seed
-        on_biases = np.full(field.layout.n_target_columns, BIAS_RIDGE)
-        penalties = np.concatenate([on_biases, l2 * field.layout.l2_factors(field.features)])
-        self._problem = RefitProblem(field.layout, block, field.layout.arcs(field.features), field.graphs[0], penalties)
+    Weights of a linear model have normal priors whose variances are estimated, one for each number of scores. Of levels
+    and products selection has taken the largest weights, whose mean square is too large a variance: their priors
+    have the precision l1 / |weight| at the weights of the field, as in the Bayesian lasso (Park and Casella 2008).
+    """
+
+    def __init__(self, field: Field, block: Block, l1: float, least: float, seed: int) -> None:
+        self._block, self._seed, self._theta, layout = block, seed, field.theta, field.layout
+        features, biases = field.features, np.full(layout.n_target_columns, BIAS_RIDGE)
+        classes = layout.column_classes[features[:, :2]]
+        self._regressions = (layout.target_of_column[features[:, :2]] >= 0).sum(axis=1)
+        self._linear = np.isin(classes, LINEAR).all(axis=1) & (features[:, 2:] < 0).all(axis=1)
+        self._scores = np.isin(classes, LINEAR[1:]).sum(axis=1)[self._linear]
+        sizes = np.maximum(np.abs(field.theta[len(biases) :]), LEAST_WEIGHT)
+        self._precision = np.maximum(l1 * layout.feature_factors(features) / sizes, least) / self._regressions
+        self._problem = RefitProblem(layout, block, layout.arcs(features), field.graphs[0], biases)
+        self._squares = [np.bincount(self._scores, minlength=3)]
         self._rows = np.flatnonzero((block.codes < 0).any(axis=0))
         self._offsets, self._missing_rows = missing_cells(np.ascontiguousarray(block.codes[:, self._rows]))
-        self._first = self._start(field.theta, 0)
-        self._factorize()
+        self._first = self.start(0)
+        self._set_prior()
+
+    def _set_prior(self) -> None:
+        """Set the precisions of linear weights by the latter half of the draws and one of 1, and the Hessian."""
+        squares = np.mean(self._squares[len(self._squares) // 2 :], axis=0)
+        self._precision[self._linear] = ((self._squares[0] + 1.0) / (squares + 1.0))[self._scores]
+        biases = self._problem.l2[: self._problem.n_biases]  # each regression of a weight has its own part of the loss
+        self._problem = replace(self._problem, l2=np.append(biases, self._precision * self._regressions))
+        hessian = self._completed(self._first).hessian(self._theta, self._block.weight)
+        self._solve = newton_solver(hessian + np.diag(self._problem.l2))
 
     def warm_up(self) -> None:
-        """Estimate the weights of the common start from its completed rows, and draw its cells."""
-        self._step(self._first, self._block.weight)
-
-    def branch(self, m: int) -> list[_Chain]:
-        """Return chains that begin at the weights of the common start."""
-        self._factorize()
-        return [self._start(self._first.theta, number) for number in range(1, m + 1)]
+        """Draw the weights and cells of the common start, and estimate the variances of weights from its draws."""
+        self.advance(self._first)
+        self._theta = self._first.theta
+        weights = self._theta[self._problem.n_biases :][self._linear]
+        self._squares.append(np.bincount(self._scores, np.square(weights), 3))
+        self._set_prior()
 
     def advance(self, chain: _Chain) -> None:
-        """Draw the weights of a chain by a Bayesian bootstrap (Rubin 1981), and its missing cells."""
+        """Draw the weights of a chain, and its missing cells."""
         factors = chain.rng.standard_exponential(self._block.n_rows)
-        self._step(chain, self._block.weight * factors * (len(factors) / factors.sum()))
+        weight, center = self._block.weight * factors * (len(factors) / factors.sum()), np.zeros(len(chain.theta))
+        center[self._problem.n_biases :] = chain.rng.standard_normal(len(self._precision)) / np.sqrt(self._precision)
+        problem, tolerance = replace(self._completed(chain), center=center), TOLERANCE * float(np.sqrt(len(center)))
+        chain.theta = minimize_nearby(problem, chain.theta, weight, self._solve, tolerance)
+        self._draw(chain, SWEEPS)
 
     def finish(self, chain: _Chain) -> np.ndarray:
         """Return the codes of all cells of a chain, (targets, rows), after further sweeps."""
         self._draw(chain, LAST_SWEEPS)
         return self._completed(chain).rows.codes
 
-    def _start(self, theta: np.ndarray, number: int) -> _Chain:
-        key = int(np.random.SeedSequence((self._seed, number)).generate_state(1, np.uint32)[0])
+    def start(self, number: int) -> _Chain:
+        """Return a chain that begins at the weights of the common start."""
         drawn = np.zeros((len(self._missing_rows), 1), dtype=np.int32)
-        chain = _Chain(theta, drawn, np.random.default_rng([self._seed, number]), key)
-        coding = self._problem.graph.coding
-        kernels.draw_frequencies(coding, self._offsets, self._missing_rows, self._row_keys(chain), drawn)
+        chain = _Chain(self._theta, drawn, np.random.default_rng([self._seed, number]))
+        cells = self._offsets, self._missing_rows, self._row_keys(chain)
+        kernels.draw_frequencies(self._problem.graph.coding, *cells, drawn)
         self._draw(chain, LAST_SWEEPS)
         return chain
-
-    def _factorize(self) -> None:
-        """Factorize the Hessian at the common start, with which all chains take their steps."""
-        hessian = self._completed(self._first).hessian(self._first.theta, self._block.weight)
-        self._solve = newton_solver(hessian + np.diag(self._problem.l2))
-
-    def _step(self, chain: _Chain, weight: np.ndarray) -> None:
-        tolerance = TOLERANCE * float(np.sqrt(len(chain.theta)))
-        chain.theta, _ = minimize_nearby(self._completed(chain), chain.theta, weight, self._solve, tolerance)
-        self._draw(chain, SWEEPS)
 
     def _completed(self, chain: _Chain) -> RefitProblem:
         """Return the refit of the features to the completed rows."""
@@ -315,14 +326,13 @@ class _Chains:
 
     def _draw(self, chain: _Chain, sweeps: int) -> None:
         """Draw the missing cells by Gibbs sampling, from those that were drawn last."""
-        chain.draws += 1
         kernels.draw_rows(
             self._problem.graph, chain.theta, self._offsets, self._missing_rows, self._row_keys(chain), sweeps,
             self._columns(chain), chain.drawn,
         )  # fmt: skip
 
     def _row_keys(self, chain: _Chain) -> np.ndarray:
-        return kernels.row_keys(chain.key, chain.draws, np.zeros(len(self._rows), dtype=np.int64), self._rows)
+        return kernels.row_keys(chain.rng.integers(2**32), 0, np.zeros(len(self._rows), dtype=np.int64), self._rows)
 
     def _columns(self, chain: _Chain) -> np.ndarray:
         """Return the columns of the incomplete rows with the drawn cells, (columns, incomplete rows)."""

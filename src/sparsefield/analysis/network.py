@@ -22,8 +22,6 @@ from sparsefield.model.fit_record import FALSE_DISCOVERY_RATE
 
 Array = np.ndarray
 
-SCORES = (ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE)
-
 
 @dataclass(frozen=True)
 class Subgraph:
@@ -349,7 +347,8 @@ def selection_frequencies(field: Field) -> np.ndarray | None:
 def column_slopes(schema: Schema) -> Array:
     """Return (columns,): 1 for scores, 1 or -1 for the only column of two states, and 0 for other columns."""
     widths, variable_of = schema.widths, schema.variable_of_column
-    slopes = (np.isin(schema.column_classes, SCORES) | (widths[variable_of] == 1)).astype(float)
+    scores = np.isin(schema.column_classes, (ColumnClass.SCORE, ColumnClass.OBSERVED_SCORE))
+    slopes = (scores | (widths[variable_of] == 1)).astype(float)
     for k, variable in enumerate(schema.described):  # plain columns are 0 or 1
         if variable.has_reference and variable.width == 1 and variable.position_of_code[1] != variable.upper:
             slopes[schema.offsets[k]] = -1.0

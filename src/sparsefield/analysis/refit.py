@@ -61,7 +61,7 @@ SAME_FREQUENCY = 1e-6
 
 @dataclass(frozen=True)
 class RefitProblem:
-    """The loss of a refit of fixed features: minus the pseudo-log-likelihood of rows, plus ``l2 theta^2 / 2``.
+    """The loss of a refit of fixed features: minus the pseudo-log-likelihood of rows, plus a ridge around a center.
 
     Parameters theta are the biases of all target columns, then the weights of the features.
     """
@@ -74,6 +74,7 @@ class RefitProblem:
     """The arcs of the features, as kernels take them."""
     l2: np.ndarray
     """(parameters,)"""
+    center: np.ndarray | float = 0.0
 
     @classmethod
     def of(cls, estimator: FieldEstimator, table: Table) -> RefitProblem:
@@ -104,7 +105,8 @@ class RefitProblem:
         block = self.rows._replace(weight=weight)
         loss, errors, expectations = PseudoLikelihood().sweep(block, self.graph, theta)
         slope = gradient(EvaluatedBlock(0, block, errors, expectations), False, (self.graph,), len(theta))
-        return float(loss + 0.5 * self.l2 @ np.square(theta)), slope + self.l2 * theta
+        apart = theta - self.center
+        return float(loss + 0.5 * self.l2 @ np.square(apart)), slope + self.l2 * apart
 
     def hessian(self, theta: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return the Hessian of the loss without its penalty, (parameters, parameters)."""
@@ -185,8 +187,8 @@ def minimize_nearby(
     weight: np.ndarray,
     solve: Callable[[np.ndarray], np.ndarray],
     tolerance: float,
-) -> tuple[np.ndarray, bool]:
-    """Return the optimum for weights whose Hessian is about that of ``solve``, and whether it converged.
+) -> np.ndarray:
+    """Return the optimum for weights whose Hessian is about that of ``solve``.
 
     Steps with this Hessian cost a gradient each. Where they shorten slowly, as along directions that are flatter for
     these weights, steps with the own Hessian follow.
@@ -201,10 +203,9 @@ def minimize_nearby(
         theta, value, gradient = theta - step, new, new_gradient
         rate = length / before if np.isfinite(before) else 0.5
         if length * rate <= tolerance * (1.0 - rate):  # the sum of the steps that would follow
-            return theta, True
+            return theta
         before = length
-    optimum = minimize(problem, theta, weight, tolerance)
-    return optimum.theta, optimum.converged
+    return minimize(problem, theta, weight, tolerance).theta
 
 
 def newton_solver(hessian: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:

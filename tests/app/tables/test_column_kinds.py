@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparsefield.app.tables.column_kinds import find_kinds
+from sparsefield.app.tables.schema_file import find_kinds
 from sparsefield.errors import DataError
 
 COLUMNS = ["age", "answer", "zip", "a=b", "x,y", "p<q"]

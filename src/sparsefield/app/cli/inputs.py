@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sparsefield.app.cli.console import inform, note
-from sparsefield.app.tables.column_kinds import find_kinds
 from sparsefield.app.tables.file_format import PLAIN, FileFormat
 from sparsefield.app.tables.places import MAGIC, SUFFIXES, system_of
 from sparsefield.app.tables.read import STANDARD_INPUT, SourceTable, is_parquet, list_columns, read_source
@@ -91,6 +90,8 @@ class ColumnOptions:
 
     def find(self, columns: Sequence[str], weight: str | None = None, group: str | None = None) -> NamedColumns:
         """Return the roles and kinds of columns, and refuse unknown columns and contradictions."""
+        from sparsefield.app.tables.schema_file import find_kinds  # not above: --help does not import NumPy
+
         ids = find_columns(self.identifiers or (), columns, "--id")
         observed = find_columns(self.observed or (), columns, "--observed")
         kinds = find_kinds({kind: (f"--{kind}", getattr(self, kind) or ()) for kind in KINDS}, columns)
