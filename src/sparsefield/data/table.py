@@ -323,8 +323,6 @@ def cut_into_blocks(
     first: int = 0,
 ) -> Iterator[Block]:
     """Yield blocks of ``size`` rows, by default as for a whole table; ``first`` is the number of the first row."""
-    from sparsefield.kernels.coded_columns import set_coded_columns  # numba is not needed to read a model
-
     n_rows = codes.shape[1]
     size = config.block_rows(n_rows) if size is None else size
     # A table without rows has one block too, so that sums over blocks have a shape.
@@ -333,11 +331,12 @@ def cut_into_blocks(
         part = np.ascontiguousarray(codes[:, rows])
         offsets, missing_rows = missing_cells(part)
         beliefs = np.zeros((width, part.shape[1]), dtype=config.FLOAT)
-        set_coded_columns(schema.coding, schema.target_offsets, part, beliefs)
-        for v in np.flatnonzero(np.diff(offsets)):
-            missing = missing_rows[offsets[v] : offsets[v + 1]]
-            columns = slice(schema.target_offsets[v], schema.target_offsets[v + 1])
-            beliefs[columns, missing] = schema.targets[int(v)].column_means[:, None]
+        plain = schema.coding.has_reference & (np.diff(schema.target_offsets) == 1)
+        beliefs[schema.target_offsets[:-1][plain]] = part[plain]
+        for v in np.flatnonzero(~plain | (np.diff(offsets) > 0)).tolist():
+            columns = beliefs[slice(*schema.target_offsets[v : v + 2])]
+            values = np.vstack([schema.targets[v].coded, schema.targets[v].column_means])  # the last of a missing cell
+            np.take(values.T, part[v], axis=1, out=columns, mode="wrap")  # with code -1
         beliefs[schema.n_target_columns : schema.n_columns] = covariates[:, rows]
         counts = schema.n_target_columns, schema.n_columns
         yield Block(first + start, part, beliefs, np.ascontiguousarray(weight[rows]), offsets, missing_rows, *counts)

@@ -11,30 +11,6 @@ from sparsefield.kernels.elementary import FAST, add_scaled, exp_below_in_place,
 
 
 @njit(nogil=True, cache=True)
-def set_coded_columns(coding, offsets, codes, columns):
-    """Set the columns (columns, rows) of cells with codes (targets, rows); those of missing cells, -1, are not set.
-
-    ``offsets`` (targets + 1,) are the first columns of the targets.
-    """
-    states, indicator, scores, n_scores = coding.state_offsets, coding.indicator, coding.scores, coding.n_scores
-    for v in range(codes.shape[0]):
-        first, base = offsets[v], states[v]
-        if n_scores[v] == 0 and states[v + 1] - base == 2 and indicator[base] < 0:  # this loop can be vectorized
-            row, column = codes[v], columns[first + indicator[base + 1]]
-            for i in range(row.shape[0]):
-                column[i] = row[i] if row[i] > 0 else 0
-            continue
-        for i in range(codes.shape[1]):
-            if codes[v, i] < 0:
-                continue
-            state = base + codes[v, i]
-            if indicator[state] >= 0:
-                columns[first + indicator[state], i] = 1.0
-            for k in range(n_scores[v]):
-                columns[first + k, i] = scores[state, k]
-
-
-@njit(nogil=True, cache=True)
 def add_up_neighbors(offsets, neighbors, first, values, columns, out):
     """Set out[k, i] to the sum of the column columns[k] of ``values`` over the neighbors of row first + i.
 
@@ -155,7 +131,8 @@ def state_logits(coding, v, z, start, out, top):
     Scores and indicators that a variable or a state does not have count 0 times.
     """
     first, second, n = coding.state_offsets[v], min(1, z.shape[0] - 1), top.shape[0]
-    top[:] = -np.inf
+    for i in range(n):
+        top[i] = -np.inf
     for k in range(coding.state_offsets[v + 1] - first):
         column, a, b = coding.indicator[first + k], coding.scores[first + k, 0], coding.scores[first + k, 1]
         z_a, z_b, z_c = z[0, start : start + n], z[second, start : start + n], z[max(column, 0), start : start + n]
@@ -173,7 +150,8 @@ def _set_state_logit(base, a, b, c, z_a, z_b, z_c, logit, top):
 @njit(nogil=True, cache=True, fastmath=FAST)
 def exponentiate_states(p, top, total):
     """Replace logits p by exponentials below the top, and set total to the sums of these over all states."""
-    total[:] = 0.0
+    for i in range(total.shape[0]):
+        total[i] = 0.0
     for k in range(p.shape[0]):
         weights = p[k, : top.shape[0]]
         exp_below_in_place(weights, top)
@@ -181,13 +159,19 @@ def exponentiate_states(p, top, total):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def scale_rows(values, start, total):
-    """Divide values (columns, rows) in the rows from ``start`` on by a total for each row."""
-    inverse = 1.0 / total
+def invert(values):
+    """Replace numbers by their inverses."""
+    for i in range(values.shape[0]):
+        values[i] = 1.0 / values[i]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def scale_rows(values, start, factors):
+    """Multiply values (columns, rows) in the rows from ``start`` on by a factor for each row."""
     for k in range(values.shape[0]):
-        row = values[k, start : start + total.shape[0]]
+        row = values[k, start : start + factors.shape[0]]
         for i in range(row.shape[0]):
-            row[i] *= inverse[i]
+            row[i] *= factors[i]
 
 
 @njit(nogil=True, cache=True)

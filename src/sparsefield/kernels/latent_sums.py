@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.coded_columns import exponentiate_states, scale_rows, state_logits
+from sparsefield.kernels.coded_columns import exponentiate_states, invert, scale_rows, state_logits
 from sparsefield.kernels.elementary import FAST, exp_nonpositive
 from sparsefield.kernels.mean_field_sweep import logits
 
@@ -91,6 +91,7 @@ def sum_out(block, graph, theta, shift, posterior, errors, change, totals, proba
                     states = p[h, : coding.state_offsets[v + 1] - start_state]
                     state_logits(coding, v, shifted, np.int64(0), states, top[:count])
                     exponentiate_states(states, top[:count], total[:count])
+                    invert(total[:count])
                     scale_rows(states, np.int64(0), total[:count])
                 for i in range(count):  # r_h / p_h, or r_h for a missing cell
                     likelihood = p[h, codes[i], i] if codes[i] >= 0 else 1.0

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.coded_columns import expected_columns, exponentiate_states, scale_rows, state_logits
+from sparsefield.kernels.coded_columns import expected_columns, exponentiate_states, invert, scale_rows, state_logits
 from sparsefield.kernels.elementary import FAST, add_four_scaled, add_scaled, dot, exp_minus_abs, four_dots
 
 _CHUNK_ROWS = 128
@@ -27,17 +27,17 @@ def logits(graph, theta, state, columns, factors, sources, z):
     """Set z = b_s + sum_r w_sr q_r for the rows of a block; ``factors`` and ``sources`` are buffers for four arcs."""
     first, last = graph.arc_offsets[state], graph.arc_offsets[state + 1]
     bias, source, feature = theta[graph.first + state], graph.term_source, graph.term_feature
-    _add_arcs(bias, first, last, graph.arc_feature, graph.arc_source, theta, columns, factors, sources, z)
+    for i in range(z.shape[0]):
+        z[i] = bias
+    _add_arcs(first, last, graph.arc_feature, graph.arc_source, theta, columns, factors, sources, z)
     first, last = graph.term_offsets[state], graph.term_offsets[state + 1]
     if first < last:
         _add_terms(first, last, graph.term_run, source, feature, theta, columns, factors, sources, z)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _add_arcs(bias, first, last, arc_feature, arc_source, theta, columns, factors, sources, z):
-    """Set z to a bias plus the arcs of a state, those from first to last."""
-    for i in range(z.shape[0]):
-        z[i] = bias
+def _add_arcs(first, last, arc_feature, arc_source, theta, columns, factors, sources, z):
+    """Add the arcs of a state to its logits, those from first to last."""
     pending = 0
     for k in range(first, last):
         weight = theta[arc_feature[k]]
@@ -107,54 +107,30 @@ def _update_binary(z, u, products, logs, q1):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _update_coded(coding, v, codes, z, p, top, total, products, logs, q1):
+def _update_coded(coding, v, codes, all_cells, z, p, top, total, products, logs, q1):
     """Set q1 to the expected columns of a variable with column logits z; add its log-normalizer.
 
-    The base measures of observed states are subtracted from logs. Rows are processed in chunks, so that the
-    probabilities p of all states (states, chunk) stay in cache.
+    The base measures of observed states are subtracted from logs, and missing cells add nothing unless ``all_cells``
+    do. Rows are processed in chunks, so that the weights p of all states (states, chunk) stay in cache.
     """
-    first, q1[:] = coding.state_offsets[v], 0.0
-    for start in range(0, codes.shape[0], p.shape[1]):
+    first = coding.state_offsets[v]
+    for s in range(q1.shape[0]):
+        for i in range(codes.shape[0]):
+            q1[s, i] = 0.0
+    for start in range(0, codes.shape[0], max(p.shape[1], 1)):
         stop = min(start + p.shape[1], codes.shape[0])
         highest, sums = top[: stop - start], total[: stop - start]
         state_logits(coding, v, z, start, p, highest)
         exponentiate_states(p, highest, sums)
         expected_columns(coding, v, p, q1, start, stop)
         for i in range(start, stop):
-            products[i] *= sums[i - start]
-            logs[i] += highest[i - start]
+            if all_cells or codes[i] >= 0:
+                products[i] *= sums[i - start]
+                logs[i] += highest[i - start]
             if codes[i] >= 0:
                 logs[i] -= coding.log_base[first + codes[i]]
+        invert(sums)
         scale_rows(q1, start, sums)
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
-def _neutralize_missing(missing_rows, weight, log_base, z):
-    """Set the logits of the missing cells of a variable to 0 and return the loss that they then add."""
-    added, total = 0.0, 0.0
-    for row in missing_rows:
-        added += weight[row]
-        for s in range(z.shape[0]):
-            z[s, row] = 0.0
-    for k in range(log_base.shape[0]):
-        total += math.exp(log_base[k])
-    return added * math.log(total)
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
-def _missing_entropy(missing_rows, weight, q0):
-    """Return the weighted sum of q0 ln q0 over the missing cells of a variable (0 ln 0 = 0)."""
-    total = 0.0
-    for row in missing_rows:
-        base = 1.0
-        for s in range(q0.shape[0]):
-            q = q0[s, row]
-            base -= q
-            if q > 0.0:
-                total += weight[row] * q * math.log(q)
-        if base > 0.0:
-            total += weight[row] * base * math.log(base)
-    return total
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -167,35 +143,37 @@ def _score_variable(q0, z, q1, weight, logs):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def sweep(block, graph, theta, start, stop, sequential, current, errors, sums):
+def sweep(block, graph, theta, start, stop, sequential, current, errors, sums, probabilities):
     """Update every cell of the targets from ``start`` to ``stop`` once, and return their loss.
 
-    The loss of a cell is KL(q0 || q1), which for an observed cell is - ln q1 of its state.
+    The loss of a cell is - ln q1 of its state, and that of a missing cell, where it is updated, the sum of q0 (- ln q1)
+    over its states.
 
     Parameters
     ----------
     block : codes, beliefs (q0), weight, cell_offsets, missing_rows
     graph : index of the first bias, target_offsets and coding of the targets, and arcs: for each target column its
-        (source column, feature)
+        (source column, feature); arcs from conjunctions are left out, see `add_terms`
     theta : biases of all tables, then pair weights
     sequential : False for pl, where missing cells have no loss; True for cd, where they are updated and have one
     current : (columns, rows), the beliefs that logits are computed from: q0 itself for pl, a copy to update for cd
     errors : (target columns, rows), output: (q1 - q0) x row weight (Definition 1)
-    sums : (columns of these targets, rows), the sums of w_sr q_r over the arcs of each state; empty to compute them
+    sums : (columns of these targets, rows), added to the logits; or empty
+    probabilities : (states, rows), output: the probabilities of all states, also those of missing cells, and then the
+        loss means nothing; or empty
     """
     rows, weight, beliefs, codes = block.weight.shape[0], block.weight, block.beliefs, block.codes
     cell_offsets, missing_rows, target_offsets = block.cell_offsets, block.missing_rows, graph.target_offsets
     arc_offsets, arc_feature, arc_source = graph.arc_offsets, graph.arc_feature, graph.arc_source
-    term_offsets, first_bias, coding = graph.term_offsets, graph.first, graph.coding
-    term_run, term_source, term_feature = graph.term_run, graph.term_source, graph.term_feature
-    state_offsets, log_base, has_reference = coding.state_offsets, coding.log_base, coding.has_reference
-    products, logs = np.ones(rows), np.zeros(rows)
-    top, total = np.empty(rows), np.empty(rows)
+    first_bias, coding = graph.first, graph.coding
+    state_offsets, has_reference = coding.state_offsets, coding.has_reference
+    products, logs, top, total = np.empty(rows), np.empty(rows), np.empty(rows), np.empty(rows)
+    for i in range(rows):
+        products[i], logs[i] = 1.0, 0.0
     logit_space = np.empty((graph.widest, rows))
     state_space = np.empty((coding.most_states, _CHUNK_ROWS))
     factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
-    bound = 1.0
-    loss = 0.0
+    predicts, bound = probabilities.shape[0] > 0, 1.0
     for v in range(start, stop):
         first, last = target_offsets[v], target_offsets[v + 1]
         if first == last:
@@ -207,58 +185,63 @@ def sweep(block, graph, theta, start, stop, sequential, current, errors, sums):
             bound = float(states)
         z, q0, q1 = logit_space[: last - first], beliefs[first:last], errors[first:last]
         for s in range(last - first):
-            state = first + s
-            bias = theta[first_bias + state]
-            if sums.shape[0] == 0:
-                begin, end = arc_offsets[state], arc_offsets[state + 1]
-                _add_arcs(bias, begin, end, arc_feature, arc_source, theta, current, factors, sources, z[s])
-            else:
-                total_of_state = sums[state - target_offsets[start]]
-                for i in range(rows):
-                    z[s, i] = bias + total_of_state[i]
-            begin, end = term_offsets[state], term_offsets[state + 1]
-            if begin < end:
-                _add_terms(begin, end, term_run, term_source, term_feature, theta, current, factors, sources, z[s])
-        missing = missing_rows[cell_offsets[v] : cell_offsets[v + 1]]
-        if missing.shape[0] > 0:
-            if sequential:
-                loss += _missing_entropy(missing, weight, q0)
-            else:
-                loss -= _neutralize_missing(missing, weight, log_base[state_offsets[v] : state_offsets[v + 1]], z)
-        if has_reference[v] and last - first == 1:
+            state, bias = first + s, theta[first_bias + first + s]
+            for i in range(rows):
+                z[s, i] = bias
+            if sums.shape[0] > 0:
+                add_scaled(z[s], 1.0, sums[state - target_offsets[start]])
+            begin, end = arc_offsets[state], arc_offsets[state + 1]
+            _add_arcs(begin, end, arc_feature, arc_source, theta, current, factors, sources, z[s])
+        begin, end = cell_offsets[v], cell_offsets[v + 1]
+        if sequential or predicts:
+            end = begin
+        for k in range(begin, end):
+            for s in range(last - first):
+                z[s, missing_rows[k]] = 0.0
+        if has_reference[v] and last - first == 1 and not predicts:
             exp_minus_abs(z[0], total)
             _update_binary(z[0], total, products, logs, q1[0])
+            for k in range(begin, end):
+                products[missing_rows[k]] *= 0.5  # the normalizer of the logit 0
         else:
-            _update_coded(coding, v, codes[v], z, state_space[:states], top, total, products, logs, q1)
+            p = probabilities[state_offsets[v] : state_offsets[v + 1]] if predicts else state_space[:states]
+            _update_coded(coding, v, codes[v], sequential, z, p, top, total, products, logs, q1)
+            if predicts:
+                scale_rows(p, np.int64(0), total)
         if sequential:
             for s in range(last - first):
                 for i in range(rows):
                     current[first + s, i] = q1[s, i]
         _score_variable(q0, z, q1, weight, logs)
-        if not sequential:
-            for row in missing:
-                for s in range(last - first):
-                    q1[s, row] = 0.0
+        for k in range(begin, end):
+            for s in range(last - first):
+                q1[s, missing_rows[k]] = 0.0
     _fold_products(products, logs)
-    return loss + dot(weight, logs)
+    return dot(weight, logs)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
 def predict_states(block, graph, theta, start, stop, out):
     """Set out (states, rows) to the probabilities of the cells of the targets from ``start`` to ``stop``.
 
     Each is given the other beliefs of its row.
     """
-    rows, coding = block.weight.shape[0], graph.coding
-    z, top, total = np.zeros((graph.widest, rows)), np.empty(rows), np.empty(rows)
+    errors, sums = np.empty((len(graph.arc_offsets) - 1, out.shape[1])), np.empty((0, 0))
+    first, last = graph.target_offsets[start], graph.target_offsets[stop]
+    if len(graph.term_feature):
+        sums = np.zeros((last - first, out.shape[1]))
+        add_terms(graph, theta, first, block.beliefs, sums)
+    out[graph.coding.state_offsets[start] : graph.coding.state_offsets[stop]] = 1.0  # of a constant
+    sweep(block, graph, theta, start, stop, False, block.beliefs, errors, sums, out)
+
+
+@njit(nogil=True, cache=True)
+def add_terms(graph, theta, first, columns, sums):
+    """Add to ``sums`` (some target columns, rows) the arcs from conjunctions to the columns from ``first`` on."""
     factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
-    for v in range(start, stop):
-        first, p = graph.target_offsets[v], out[coding.state_offsets[v] : coding.state_offsets[v + 1]]
-        for s in range(graph.target_offsets[v + 1] - first):
-            logits(graph, theta, first + s, block.beliefs, factors, sources, z[s])
-        state_logits(coding, v, z, np.int64(0), p, top)
-        exponentiate_states(p, top, total)
-        scale_rows(p, np.int64(0), total)
+    run, source, feature = graph.term_run, graph.term_source, graph.term_feature
+    for s in range(sums.shape[0]):
+        k, end = graph.term_offsets[first + s], graph.term_offsets[first + s + 1]
+        _add_terms(k, end, run, source, feature, theta, columns, factors, sources, sums[s])
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -310,19 +293,12 @@ def bias_hessian(errors, weight, is_score, out):
 
     For a column that is a score, the squared error stands for its variance.
     """
-    inverse = np.empty(weight.shape[0])
-    for i in range(weight.shape[0]):
-        inverse[i] = 1.0 / (weight[i] + 1e-300)
     for s in range(errors.shape[0]):
-        total, error = 0.0, errors[s]
-        if is_score[s]:
-            for i in range(weight.shape[0]):
-                total += error[i] * error[i] * inverse[i]
-        else:
-            for i in range(weight.shape[0]):
-                size = abs(error[i])
-                total += size * (weight[i] - size) * inverse[i]
-        out[s] = total
+        total, squares, error = 0.0, 0.0, errors[s]
+        for i in range(weight.shape[0]):
+            total += abs(error[i])
+            squares += error[i] * error[i] / (weight[i] + 1e-300)
+        out[s] = squares if is_score[s] else max(total - squares, 0.0)
 
 
 # -- products of columns, as features of three or more columns have them (Eq. 14) --------------------------------------

@@ -217,7 +217,8 @@ def descend(block, graph, strengths, ridge, theta, gradient, working, system, sh
 @njit(nogil=True, cache=True)
 def penalized_loss(block, graph, theta, strengths, ridge, errors):
     """Return the loss of rows plus the L1 and L2 penalties, and set the errors (target columns, rows)."""
-    loss = sweep(block, graph, theta, 0, len(block.codes), False, block.beliefs, errors, np.empty((0, 0)))
+    empty = np.empty((0, 0))
+    loss = sweep(block, graph, theta, 0, len(block.codes), False, block.beliefs, errors, empty, empty)
     return loss + (strengths * np.abs(theta) + 0.5 * ridge * theta * theta).sum()
 
 

@@ -113,16 +113,30 @@ def _places_of_arcs(graph: Adjacency, columns: tuple[int, int], width: int) -> t
     return arcs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)) * width + graph.arc_source[arcs]
 
 
-def regress(block: Block, graph: Adjacency, theta: np.ndarray, variables: range, errors: np.ndarray) -> float:
-    """Return the loss of the regressions of some variables, and set their errors (target columns, rows)."""
-    columns, sums = _columns(graph, variables), np.empty((0, 0))
+NOTHING = np.empty((0, 0))
+
+
+def regress(
+    block: Block, graph: Adjacency, theta: np.ndarray, variables: range, errors: np.ndarray, sums: np.ndarray = NOTHING
+) -> float:
+    """Return the loss of the regressions of some variables, and set their errors (target columns, rows).
+
+    ``sums`` (columns of these variables, rows), if any, are added to their logits.
+    """
+    first, last = _columns(graph, variables)
+    if len(graph.term_feature):
+        sums = sums if len(sums) else np.zeros((last - first, block.n_rows))
+        kernels.add_terms(graph, theta, first, block.beliefs, sums)
     if _by_matrix(graph, len(block.beliefs)):
         # Several weights may have the same arc: one that all groups share, and the difference of a group.
-        shape = columns[1] - columns[0], len(block.beliefs)
-        arcs, places = _places_of_arcs(graph, columns, shape[1])
+        shape = last - first, len(block.beliefs)
+        arcs, places = _places_of_arcs(graph, (first, last), shape[1])
         weights = np.bincount(places, theta[graph.arc_feature[arcs]], shape[0] * shape[1])
-        sums = weights.reshape(shape) @ block.beliefs
-    return kernels.sweep(block, graph, theta, variables.start, variables.stop, False, block.beliefs, errors, sums)
+        products = weights.reshape(shape) @ block.beliefs
+        sums, graph = products + sums if len(sums) else products, graph._replace(arc_offsets=0 * graph.arc_offsets)
+    return kernels.sweep(
+        block, graph, theta, variables.start, variables.stop, False, block.beliefs, errors, sums, NOTHING
+    )
 
 
 def divide(graph: Adjacency, n_rows: int, n_blocks: int, width: int) -> list[range]:

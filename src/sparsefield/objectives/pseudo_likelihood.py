@@ -11,7 +11,6 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from sparsefield.compute import Engine
 from sparsefield.data import Arcs, Block, CovariateWeights, Dataset, Layout, SparseMatrix
@@ -19,7 +18,6 @@ from sparsefield.inference.completions import FieldWeights
 from sparsefield.inference.method import InferenceMethod
 from sparsefield.inference.missing_sums import sum_out_latent
 from sparsefield.kernels.chain_scores import feature_sums, padded_width
-from sparsefield.kernels.mean_field_sweep import sweep
 from sparsefield.model import Adjacency, compile_adjacency
 from sparsefield.model.field import LatentSplit, split_latent
 from sparsefield.objectives import block_evaluation
@@ -220,11 +218,8 @@ def _evaluate_labels(
     """Return a block of labels with its errors; and the loss, the gradient of the labels and the `bias_hessian`."""
     block, graph, n = part.block, arcs.labels, part.block.n_target_columns
     sums = covariates.logits(arcs.weights(theta), n, block.start, block.start + block.n_rows)
-    if len(graph.arc_source):
-        weights = sp.csr_array((theta[graph.arc_feature], graph.arc_source, graph.arc_offsets), shape=(n, n))
-        sums += weights @ block.beliefs
     errors = np.empty((n, block.n_rows))
-    loss = sweep(block, graph, theta, 0, len(block.codes), False, block.beliefs, errors, sums)
+    loss = regress(block, graph, theta, range(len(block.codes)), errors, sums)
     part = part._replace(errors=errors, expectations=block.beliefs)
     gradient = block_evaluation.gradient(part, False, (graph,), len(theta))
     return part, (loss, gradient, block_evaluation.bias_hessian(part, layout))
