@@ -396,7 +396,7 @@ def edge_evidence(
     numbers = number[tuple(selected.T)]
     p_values, q_values = p_values[numbers], q_values[numbers]
     return EdgeEvidence(
-        tuple(map(tuple, selected.tolist())), tuple(p_values.tolist()), tuple(q_values.tolist()), len(every)
+        tuple((a, b) for a, b in selected.tolist()), tuple(p_values.tolist()), tuple(q_values.tolist()), len(every)
     )
 
 
