@@ -270,7 +270,7 @@ def _warn_of_result(estimator: FieldEstimator, result: FitResult) -> None:
         warnings.warn(
             f"The draws of missing cells leave a Monte Carlo error of {result.mc_error:.2g} standard errors of the "
             f"weights (mc_error_), more than max_error = {missing.max_error:g}. Raise "
-            f"{iterations or f'missing=EM(max_copies=...) above {missing.max_copies}, which large tables cannot use'}.",
+            f"{iterations or f'missing=EM(max_copies=...) above {missing.max_copies}; memory limits large tables'}.",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -257,8 +257,9 @@ def _predict_rows(field: FieldWeights, table: int, block: Block, dataset: Datase
         apart = _make_block(schema, np.maximum(block.codes, 0), block.covariates, block.codes < 0)
         logits = np.empty((int(schema.coding.state_offsets[-1]), block.n_rows))
         keys = hash_rows(block.codes, block.covariates)
+        neighbors = depends.indptr, depends.indices
         kernels.sum_completions(
-            graph, field.theta, block.codes, labels, apart.beliefs, keys, SUMS, logits, drawn, unsure
+            graph, field.theta, neighbors, block.codes, labels, apart.beliefs, keys, SUMS, logits, drawn, unsure
         )
     probabilities, hidden = _softmax(logits, schema.coding), unsure
     if max_cells:

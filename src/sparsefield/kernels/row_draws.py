@@ -289,7 +289,7 @@ class SumOptions(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def sum_completions(graph, theta, codes, labels, columns, keys, options, out, drawn, unsure):
+def sum_completions(graph, theta, depends, codes, labels, columns, keys, options, out, drawn, unsure):
     """Set ``out`` to the logits of observed cells given all other observed ones.
 
     Those given a completion, too, have the mean of p(state | others) / p(observed state | others) over completions
@@ -297,6 +297,7 @@ def sum_completions(graph, theta, codes, labels, columns, keys, options, out, dr
 
     Parameters
     ----------
+    depends : offsets and indices of the targets that share a feature with each target
     codes : (targets, rows), -1 for missing cells
     labels : (targets, rows), the number of the connected component of each missing cell of a row, and -1 elsewhere
     columns : (columns, rows), 0 in missing cells
@@ -317,7 +318,7 @@ def sum_completions(graph, theta, codes, labels, columns, keys, options, out, dr
         for v in range(n):
             for t in range(starts[v], starts[v + 1]):
                 out[t, row] = state_logit(coding, v, t, base[offsets[v] : offsets[v + 1]], 0)
-        n_drawn = 0
+        n_drawn, observed = 0, codes[:, row]
         for component in range(labels[:, row].max() + 1):
             size, joint = n_drawn, 1.0
             for v in range(n):
@@ -327,44 +328,51 @@ def sum_completions(graph, theta, codes, labels, columns, keys, options, out, dr
             if joint > most:
                 n_drawn = size
             else:
-                _add_enumerated(graph, theta, cells[n_drawn:size], codes[:, row], base, potentials, out[:, row])
+                _add_enumerated(graph, theta, depends, cells[n_drawn:size], observed, base, potentials, out[:, row])
         if n_drawn:
-            args = graph, theta, cells[:n_drawn], codes[:, row], base, keys[row], options
-            _add_drawn(*args, out[:, row], unsure[:, row])
+            own = cells[:n_drawn]
+            _add_drawn(graph, theta, depends, own, observed, base, keys[row], options, out[:, row], unsure[:, row])
         for a in range(n_drawn):
             drawn[cells[a], row] = True
 
 
 @njit(nogil=True, cache=True)
-def _observed_neighbors(graph, cells, codes):
+def _observed_neighbors(depends, cells, codes):
     """Return the observed cells that share a feature with some missing ones."""
-    offsets, near = graph.target_offsets, np.zeros(codes.shape[0], dtype=np.bool_)
-    owner = np.repeat(np.arange(codes.shape[0]), np.diff(offsets))
+    near, count = np.zeros(codes.shape[0], dtype=np.bool_), 0
     for v in cells:
-        for k in range(graph.arc_offsets[offsets[v]], graph.arc_offsets[offsets[v + 1]]):
-            if graph.arc_source[k] < owner.shape[0]:
-                near[owner[graph.arc_source[k]]] = codes[owner[graph.arc_source[k]]] >= 0
-    return np.flatnonzero(near)
+        for k in range(depends[0][v], depends[0][v + 1]):
+            i = depends[1][k]
+            count += codes[i] >= 0 and not near[i]
+            near[i] = codes[i] >= 0
+    neighbors, filled = np.empty(count, dtype=np.int64), 0
+    for i in range(near.shape[0]):
+        if near[i]:
+            neighbors[filled] = i
+            filled += 1
+    return neighbors
 
 
 # Calls that hand over a tuple count the references of all its arrays, which takes longer than most cells.
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _add_state(graph, theta, v, code, factor, z):
-    """Add the effect of the state of a cell on the logits z (target columns, 1) of all cells, times a factor."""
-    state = graph.coding.state_offsets[v] + code
-    for d in range(graph.coding.n_scores[v] + 1):
-        column, value = graph.target_offsets[v] + d, factor
-        if d < graph.coding.n_scores[v]:
-            value *= graph.coding.scores[state, d]
-        elif graph.coding.indicator[state] >= 0:
-            column = graph.target_offsets[v] + graph.coding.indicator[state]
-        else:
-            break
-        for k in range(graph.arc_offsets[column], graph.arc_offsets[column + 1]):
-            if graph.arc_source[k] < z.shape[0]:  # a feature has an arc from each of its columns to the other
-                z[graph.arc_source[k], 0] += theta[graph.arc_feature[k]] * value
+def _move(graph, theta, v, before, after, z):
+    """Replace the effect of a state of a cell, if it is not -1, by that of another on logits z (target columns, 1)."""
+    n_scores = graph.coding.n_scores[v]
+    for is_new in range(0 if before >= 0 else 1, 2):
+        state, factor = graph.coding.state_offsets[v] + (after if is_new else before), 1.0 if is_new else -1.0
+        for d in range(n_scores + 1):
+            column, value = graph.target_offsets[v] + d, factor
+            if d < n_scores:
+                value *= graph.coding.scores[state, d]
+            elif graph.coding.indicator[state] >= 0:
+                column = graph.target_offsets[v] + graph.coding.indicator[state]
+            else:
+                break
+            for k in range(graph.arc_offsets[column], graph.arc_offsets[column + 1]):
+                if graph.arc_source[k] < z.shape[0]:  # a feature has an arc from each of its columns to the other
+                    z[graph.arc_source[k], 0] += theta[graph.arc_feature[k]] * value
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -377,10 +385,10 @@ def _cell_weights(coding, offsets, v, z, p):
 
 
 @njit(nogil=True, cache=True)
-def _add_enumerated(graph, theta, cells, codes, base, potentials, out):
+def _add_enumerated(graph, theta, depends, cells, codes, base, potentials, out):
     """Add logarithms of means of ratios over all joint states of a component."""
     coding, offsets, starts = graph.coding, graph.target_offsets, graph.coding.state_offsets
-    n, neighbors = cells.shape[0], _observed_neighbors(graph, cells, codes)
+    n, neighbors = cells.shape[0], _observed_neighbors(depends, cells, codes)
     first, width = np.zeros(n + 1, dtype=np.int64), 0
     for a in range(n):
         first[a + 1] = first[a] + starts[cells[a] + 1] - starts[cells[a]]
@@ -395,7 +403,7 @@ def _add_enumerated(graph, theta, cells, codes, base, potentials, out):
         for t in range(first[a], first[a + 1]):
             levels[0, t] = state_logit(coding, v, starts[v] + t - first[a], base[offsets[v] : offsets[v + 1]], 0)
             z[:] = 0.0
-            _add_state(graph, theta, v, t - first[a], 1.0, z)
+            _move(graph, theta, v, -1, t - first[a], z)
             for b in range(n):
                 w = cells[b]
                 for s in range(starts[w], starts[w + 1]):
@@ -426,7 +434,7 @@ def _add_enumerated(graph, theta, cells, codes, base, potentials, out):
 
 
 @njit(nogil=True, cache=True)
-def _add_drawn(graph, theta, cells, codes, base, stream, options, out, unsure):
+def _add_drawn(graph, theta, depends, cells, codes, base, stream, options, out, unsure):
     """Add logarithms of means of ratios over draws of some missing cells.
 
     Draws are from a mixture of the distributions of these cells given all observed ones, and given all but one of them
@@ -434,28 +442,22 @@ def _add_drawn(graph, theta, cells, codes, base, stream, options, out, unsure):
     out is drawn as well.
     """
     coding, offsets, starts = graph.coding, graph.target_offsets, graph.coding.state_offsets
-    neighbors, p, state = _observed_neighbors(graph, cells, codes), np.empty(coding.most_states), codes.copy()
+    neighbors, p, state = _observed_neighbors(depends, cells, codes), np.empty(coding.most_states), codes.copy()
     weights, totals, z, moments = np.empty(out.shape[0]), np.zeros(out.shape[0]), base.copy(), np.zeros((2, len(base)))
     observed, inverse, share = np.zeros((3, codes.shape[0]))
     for chain in range(options.chains):
         z[:], hidden = base, -1
-        for v in cells:
-            total = _cell_weights(coding, offsets, v, base, p)
-            left, stream = uniform(stream)
-            state[v] = choose_state(p, starts[v + 1] - starts[v], left * total)
-            _add_state(graph, theta, v, state[v], 1.0, z)
-        for step in range(options.burn_in + options.draws):
+        for step in range(-1, options.burn_in + options.draws):  # at first without each other
             for v in cells:
-                total, before = _cell_weights(coding, offsets, v, z, p), state[v]
+                total = _cell_weights(coding, offsets, v, base if step < 0 else z, p)
                 left, stream = uniform(stream)
+                before = -1 if step < 0 else state[v]
                 state[v] = choose_state(p, starts[v + 1] - starts[v], left * total)
                 if state[v] != before:
-                    _add_state(graph, theta, v, before, -1.0, z)
-                    _add_state(graph, theta, v, state[v], 1.0, z)
+                    _move(graph, theta, v, before, state[v], z)
             if hidden >= 0:
-                _add_state(graph, theta, hidden, state[hidden], -1.0, z)
-                _add_state(graph, theta, hidden, codes[hidden], 1.0, z)
-            if step < options.burn_in and chain > 0:
+                _move(graph, theta, hidden, state[hidden], codes[hidden], z)
+            if step < (options.burn_in if chain > 0 else 0):
                 continue
             norm = 1.0
             for i in neighbors:
@@ -485,8 +487,7 @@ def _add_drawn(graph, theta, cells, codes, base, stream, options, out, unsure):
                 state[hidden] = choose_state(
                     weights[starts[hidden] :], count, left * inverse[hidden] * observed[hidden]
                 )
-                _add_state(graph, theta, hidden, codes[hidden], -1.0, z)
-                _add_state(graph, theta, hidden, state[hidden], 1.0, z)
+                _move(graph, theta, hidden, codes[hidden], state[hidden], z)
     draws = options.chains * options.draws
     for i in neighbors:
         own, spread = base[offsets[i] : offsets[i + 1]], 0.0

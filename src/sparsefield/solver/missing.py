@@ -22,7 +22,7 @@ MAX_PATH_COUNTS = 8
 """Imputations of a fit with triangles or cycles, whose numbers of paths take long; cells then stay as they are."""
 
 MARGIN = 0.5
-"""Share of the largest Monte Carlo error that is predicted of the optimum of half as many completions, if these do."""
+"""Half as many completions do if the Monte Carlo error predicted for them is below this share of the largest."""
 
 Advance = Callable[[int | None], None]
 """Takes at most so many steps of the optimizer, or with None goes on to the optimum."""
