@@ -31,7 +31,7 @@ def compile_once(kernel: Dispatcher, signature: object) -> object:
     folder = kernel.stats.cache_path
     if folder is None:
         return compile_alone(kernel, signature)
-    with global_compiler_lock, Path(folder, f"{kernel.__name__}.lock").open("w") as lock:
+    with global_compiler_lock, Path(folder, f"{kernel.__name__}.lock").open("w", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         return compile_alone(kernel, signature)
 

@@ -202,7 +202,7 @@ def _settled_memory() -> int:
             trim(0)
         # Where this is refused, the earlier peak is subtracted, and the figure is a lower bound.
         with contextlib.suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5")
+            Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     return _peak_memory()
 
 
@@ -212,7 +212,7 @@ def _peak_memory() -> int:
     ``ru_maxrss`` outlives a fork and exec, so a child starts with its parent's; Linux's own record does not.
     """
     try:
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"))
     except OSError:
         found = None
     if found:

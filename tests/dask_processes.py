@@ -154,7 +154,7 @@ def _python(command: str, *arguments: str, first: tuple[str, ...] = ()) -> subpr
 def fail_at_block_3(block: int, kind: type[Exception], log: str) -> int:
     if block != 3:
         return block
-    with Path(log).open("a") as file:
+    with Path(log).open("a", encoding="utf-8") as file:
         file.write("failed\n")
     raise kind("the third")
 

@@ -89,7 +89,7 @@ def test_links_and_pictures_exist(document) -> None:
 
 def anchors_of(page: Path) -> set[str]:
     """Return the anchors of the headings of a page, as GitHub and MyST make them."""
-    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

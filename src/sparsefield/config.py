@@ -95,7 +95,7 @@ def machine_memory() -> float:
         limit = resource.getrlimit(resource.RLIMIT_AS)[0]
         memory = memory if limit == resource.RLIM_INFINITY else min(memory, float(limit))
     try:
-        return min(memory, float(Path("/sys/fs/cgroup/memory.max").read_text()))
+        return min(memory, float(Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8")))
     except (OSError, ValueError):  # no such file, or "max"
         return memory
 
@@ -103,7 +103,7 @@ def machine_memory() -> float:
 def available_memory() -> float:
     """Return the memory in bytes that is not in use; that of the machine if the system does not report it."""
     try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
+        lines = Path("/proc/meminfo").read_text(encoding="utf-8").splitlines()
         free = next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
     except (OSError, ValueError, StopIteration):
         free = float("inf")

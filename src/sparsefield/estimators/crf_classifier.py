@@ -197,8 +197,8 @@ class CRFClassifier(ClassifierMixin, FieldEstimator):
         decode : "marginal" or "joint"
             "marginal" takes the most probable class of each label by itself, which gives the fewest wrong labels.
             "joint" takes the most probable combination of all labels (MAP inference), which gives the most rows with
-            every label right; of a numeric label it is the mean of a level. Where labels depend on each other too
-            widely for an exact answer, a search finds it, with a warning.
+            every label right (subset accuracy); of a numeric label it is the mean of a level. Where labels depend on
+            each other too widely for an exact answer, a search finds it, with a warning.
         known : table of labels, or None
             Labels that are known already, on which the others are conditioned: a frame with some or all of the label
             columns, or an array with all of them. None and NaN are labels that are not known.

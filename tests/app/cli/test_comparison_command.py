@@ -55,9 +55,9 @@ def test_mistakes_are_refused(run, table: Path, words: tuple[str, ...], message:
 
 
 def test_rows_without_a_group_are_left_out_in_words(run, table: Path) -> None:
-    lines = table.read_text().splitlines()
+    lines = table.read_text(encoding="utf-8").splitlines()
     lines[3] = lines[3].removeprefix("north")
-    table.write_text("\n".join(lines))
+    table.write_text("\n".join(lines), encoding="utf-8")
     done = run("analyze", "comparison", table, "--group", "country", "--l1", "3", "--permutations", "0").ok()
     assert "1 row without a country left out: 199 remain." in done.err
     assert "north (99 rows)" in done.out

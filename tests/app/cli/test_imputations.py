@@ -72,7 +72,7 @@ def test_parquet_has_types(run, people: Path, model: Path, tmp_path: Path) -> No
 
 def test_new_rows_need_the_table_of_the_fit(run, people: Path, model: Path, tmp_path: Path) -> None:
     few, out = tmp_path / "few.csv", tmp_path / "o.csv"
-    few.write_text("\n".join(people.read_text().splitlines()[:6]) + "\n")
+    few.write_text("\n".join(people.read_text(encoding="utf-8").splitlines()[:6]) + "\n")
     refused = run("predict", model, few, *QUICK, "-o", out)
     assert refused.code == 2
     assert "with new rows below it" in refused.err

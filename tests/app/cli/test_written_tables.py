@@ -274,7 +274,7 @@ N_ROWS = 200
 
 def written(path: Path, columns: dict[str, list[str]]) -> Path:
     lines = [",".join(columns), *(",".join(cells) for cells in zip(*columns.values(), strict=True))]
-    path.write_text("\n".join(lines) + "\n")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 

@@ -92,7 +92,7 @@ def test_linked_tables_make_a_multigraph_with_all_edges() -> None:
 
 
 def read_json(path: Path):
-    return nx.node_link_graph(json.loads(path.read_text()), edges="edges")
+    return nx.node_link_graph(json.loads(path.read_text(encoding="utf-8")), edges="edges")
 
 
 @pytest.mark.parametrize("make", [one_table, lambda: named([]), linked_tables])

@@ -107,7 +107,7 @@ def test_standard_input_may_have_any_format(monkeypatch: pytest.MonkeyPatch, tmp
     nasty_files.write_typed_files(tmp_path)
     for name in ("table.parquet", "table.sqlite"):
         content = io.BytesIO((tmp_path / name).read_bytes())
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(content))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(content, encoding="utf-8"))
         assert read_table("-").rows() == nasty_files.ROWS
 
 

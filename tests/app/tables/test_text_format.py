@@ -19,7 +19,7 @@ from sparsefield.errors import DataError
     ("text", "page"),
     [
         ("name;größe\nMüller;3,5\n", "cp1252"),
-        ("25 °C;µg/m³;10 €", "cp1252"),
+        ("25 °C;\xb5g/m³;10 €", "cp1252"),
         ("Město;Příjem\nPřerov;malý žluťoučký kůň", "cp1250"),
         ("név;válasz\nÖrkény;kevésbé fontos, erősen, fűtés", "cp1250"),
         ("şehir;yaş\nİstanbul;değil\nAğrı", "cp1254"),  # noqa: RUF001
