@@ -1,8 +1,11 @@
-"""Evidence for edges: decorrelated score tests of the pseudo-likelihood, and false discovery rates.
+"""Evidence for edges: Wald tests of decorrelated estimates of the pseudo-likelihood, and false discovery rates.
 
-A test asks whether the rows need the features of an edge beside those of all other edges (Ning and Liu, 2017). The
-scores are those of the regressions of both ends, estimated without the edge. Variances are those of the sandwich
-estimator (Godambe), q-values those of Benjamini and Hochberg over all candidates.
+A test asks whether the rows need the features of an edge beside those of all other edges (Ning and Liu, 2017), by the
+estimates of the regressions of both ends without L1. A statistic has the larger of two variances: that of the
+information, as squares of scores say little of what rows seldom show; and that of the sandwich estimator (White, 1982)
+corrected for the number of parameters (HC1 of MacKinnon and White, 1985), as weights, groups or a wrong model make rows
+less sure. q-values are those of Benjamini and Hochberg over all candidates. `python -m benchmarks selection` counts
+false edges among those that hold.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,9 +33,6 @@ MAX_OPERATIONS, MAX_ADDED, MAX_AT_FIXED_L1 = 2e10, 4e9, 5e8
 the regressions; and the same where l1 was given and nothing is refitted, which may take far less time than the tests
 (`python -m benchmarks small`)."""
 
-MAX_REFITS = 5e8
-"""Operations of the Hessians of the regressions without an edge, above which these are those of all edges."""
-
 MIN_ROWS = 4.0
 """Rows for each parameter of a regression, below which features outside the field are left out, too."""
 
@@ -41,11 +41,11 @@ MIN_RIDGE, BIAS_RIDGE = 1.0, 1e-8
 share of the largest curvature of its regression."""
 
 SCREEN = 0.1
-"""P-value of the Wald test of the regressions with an edge, up to which they are estimated without it, too."""
+"""P-value by the information, above which the sandwich estimator is not asked."""
 
-MAX_STEPS, TOLERANCE, REFIT_TOLERANCE, LONGEST_STEP, MIN_PROGRESS = 20, 0.25, 0.02, 4.0, 0.3
-"""Newton steps of a regression at most; the share of standard errors below which they end, with all edges and without
-one; the largest change of a parameter; and the share of a decrement above which the next step has a new Hessian."""
+MAX_STEPS, TOLERANCE, LONGEST_STEP = 20, 0.05, 4.0
+"""Newton steps of a regression at most; the share of standard errors below which they end; and the largest change of a
+parameter."""
 
 COPIES, ROUNDS = 4, 6
 """Completions of a row with missing cells, and rounds in which all of them are drawn."""
@@ -125,9 +125,11 @@ class Rows:
     """The first completion of each row, which are adjacent; None if no cell is missing."""
     groups: np.ndarray | None
     """The first row of each group of rows that depend on each other, which are adjacent; None if there are none."""
+    n_independent: int
+    """The number of rows before equal ones were merged, or of groups."""
 
     @classmethod
-    def of(cls, columns: Columns, block: Block, groups: np.ndarray | None, n_rows: int) -> Rows:
+    def of(cls, columns: Columns, block: Block, groups: np.ndarray | None, n_rows: int, n_independent: int) -> Rows:
         """Return the rows of a block, `COPIES` of each incomplete one, in the order of the groups."""
         missing = block.codes < 0
         copies = np.where(missing.any(axis=0), COPIES, 1)
@@ -137,7 +139,7 @@ class Rows:
         starts = np.flatnonzero(np.diff(take, prepend=-1)) if missing.any() else None
         first = starts if groups is None else np.flatnonzero(np.diff(groups[take], prepend=-1))
         values = columns.values[:, take].astype(np.float32)
-        return cls(values, weight, ~missing[:, take], n_rows != block.n_rows, starts, first)
+        return cls(values, weight, ~missing[:, take], n_rows != block.n_rows, starts, first, n_independent)
 
     @cached_property
     def chunks(self) -> list[slice]:
@@ -225,52 +227,42 @@ class Regression:
             return (self.table[1, 0] - means) * (means - self.table[0, 0])
         return (self.table[:, a:] * self.table[:, a, None]).T @ p - means[a:] * means[a]
 
-    def minimize(
-        self, rows: Rows, theta: np.ndarray, free: np.ndarray, tolerance: float, max_steps: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the optimum over free parameters; and the Hessian, and the inverse of its part of these, near it."""
-        (k, m), theta, before = theta.shape, theta.copy(), 0.0
-        hessian, inverse, step = np.empty(0), np.empty(0), np.zeros(len(free))
+    def minimize(self, rows: Rows, max_steps: int) -> None:
+        """Take Newton steps to the optimum, and keep the inverse of the last Hessian."""
+        (k, m), step, before = self.theta.shape, np.zeros(self.theta.shape), 0.0
         parts = [
             (self.sources(values), values[self.own], rows.weight[some] * rows.observed[self.target, some])
             for some, values in ((some, rows.values[:, some]) for some in rows.chunks)
         ]
         for _ in range(max_steps):
-            slope, new = np.zeros((k, m)), np.zeros((k, m, k, m))
-            slope[:, 1:] = self.ridge * theta[:, 1:]
+            slope, hessian = np.zeros((k, m)), np.zeros((k, m, k, m))
+            slope[:, 1:] = self.ridge * self.theta[:, 1:]
             for sources, values, weight in parts:
-                means, p = self.expect(theta, sources)
+                means, p = self.expect(self.theta, sources)
                 slope += (weight * (means - values)) @ sources.T
-                for a in range(0 if before else k):
+                for a in range(k):
                     covariances = weight * self.covariances(a, means, p)
                     roots = sources * np.sqrt(covariances[0].clip(0.0))  # a product with itself takes half the time
-                    new[a, :, a] += roots @ roots.T
+                    hessian[a, :, a] += roots @ roots.T
                     for b in range(a + 1, k):
-                        new[a, :, b] += (sources * covariances[b - a]) @ sources.T
-            gradient = slope.flat[free]
-            if before and -gradient @ step > 0.5 * before:  # too far beyond the optimum along the step
-                step = 0.5 * step
-                theta.flat[free] += step
-                before *= 0.5
+                        hessian[a, :, b] += (sources * covariances[b - a]) @ sources.T
+                        hessian[b, :, a] = hessian[a, :, b].T
+            if -np.vdot(slope, step) > 0.5 * before > 0.0:  # too far beyond the optimum along the step
+                step, before = 0.5 * step, 0.5 * before
+                self.theta += step
                 continue
-            if not before:
-                for a, b in combinations(range(k), 2):
-                    new[b, :, a] = new[a, :, b].T
-                hessian = new.reshape(k * m, k * m)
-                largest = hessian.diagonal().max(initial=1.0)
-                ridges = np.full((k, m), max(self.ridge, 1e-12 * largest))
-                ridges[:, 0] = BIAS_RIDGE * largest
-                hessian += np.diag(ridges.ravel())
-                inverse = _inverse(hessian[np.ix_(free, free)] if len(free) < theta.size else hessian)
-            step = inverse @ gradient
-            decrement = float(gradient @ step)
+            matrix = hessian.reshape(k * m, k * m)
+            largest = matrix.diagonal().max(initial=1.0)
+            ridges = np.full((k, m), max(self.ridge, 1e-12 * largest))
+            ridges[:, 0] = BIAS_RIDGE * largest
+            self.inverse = _inverse(matrix + np.diag(ridges.ravel()))
+            step = (self.inverse @ slope.ravel()).reshape(k, m)
+            decrement = float(np.vdot(slope, step))
             shrink = LONGEST_STEP / max(np.abs(step).max(initial=0.0), LONGEST_STEP)
-            step *= shrink
-            theta.flat[free] -= step
-            if decrement <= tolerance**2 * len(free):
+            step, before = shrink * step, shrink * decrement
+            self.theta -= step
+            if decrement <= TOLERANCE**2 * step.size:
                 break
-            before = 0.0 if before and decrement > MIN_PROGRESS * before else shrink * decrement
-        return theta, hessian, inverse
 
     def neighbors(self, columns: Columns, wanted: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield those of the wanted neighbors that are alike in the kinds of their columns, and their parameters.
@@ -288,26 +280,6 @@ class Regression:
             sources = first[alike, None] + np.arange(int(widths[alike[0]]))
             parameters = np.arange(len(self.own))[:, None] * len(self.source) + place[sources][:, None]
             yield others[alike], parameters, np.maximum.outer(columns.kind[self.own], kind[sources[0]])
-
-    def without(
-        self, rows: Rows, edges: np.ndarray, is_tested: np.ndarray, refit: bool
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return estimates without edges, and the sources of their scores, decorrelated from those of all others.
-
-        These are (edges, own, 1 + sources) and (edges, tested parameters, own, 1 + sources), for the parameters
-        (edges, features) of edges, of which some are tested. Unless ``refit``, the loss is taken as quadratic.
-        """
-        k, m = self.theta.shape
-        projections = np.linalg.inv(self.inverse[edges[:, :, None], edges[:, None]]) @ self.inverse[edges]
-        theta = self.theta.ravel() - (self.theta.flat[edges][:, None] @ projections)[:, 0]
-        projections = projections[:, is_tested]
-        for number, removed in enumerate(edges) if refit else ():
-            free, start = np.delete(np.arange(k * m), removed), theta[number].copy()
-            start[removed] = 0.0
-            start, hessian, inverse = self.minimize(rows, start.reshape(k, m), free, REFIT_TOLERANCE, MAX_STEPS)
-            theta[number], projections[number] = start.ravel(), np.eye(k * m)[removed[is_tested]]
-            projections[number][:, free] = -hessian[np.ix_(removed[is_tested], free)] @ inverse
-        return theta.reshape(-1, k, m), projections.reshape(len(edges), -1, k, m).astype(np.float32)
 
 
 def _product(parameters: np.ndarray, sources: np.ndarray) -> np.ndarray:
@@ -372,7 +344,7 @@ def edge_evidence(
         return None
     if not len(edges):
         return EdgeEvidence((), (), (), len(every))
-    rows = Rows.of(columns, block, groups, n_rows)
+    rows = Rows.of(columns, block, groups, n_rows, n_independent)
     columns = replace(columns, kind=np.where(is_own, columns.kind, HIGHER))
     place = np.full(layout.n_columns, -1)
     place[columns.place[columns.place >= 0]] = np.flatnonzero(columns.place >= 0)
@@ -391,7 +363,7 @@ def edge_evidence(
         if len(own):
             regressions.append(Regression(v, own, table, offset.astype(np.float32), source, theta, ridge))
     _estimate(regressions, rows, columns)
-    p_values = _test(regressions, rows, columns, edges, number, screen=len(edges) == len(every))
+    p_values = _test(regressions, rows, columns, edges, number)
     q_values = false_discovery_control(np.pad(p_values, (0, len(every) - len(edges)), constant_values=1.0))
     numbers = number[tuple(selected.T)]
     p_values, q_values = p_values[numbers], q_values[numbers]
@@ -409,8 +381,7 @@ def _estimate(regressions: list[Regression], rows: Rows, columns: Columns) -> No
         rows.values[cells[-1]] = rows.values[cells[-1][0], rng.choice(seen, len(missing))]
     for left in range(ROUNDS if rows.starts is not None else 0, -1, -1):
         for r, cell in zip(regressions, cells, strict=True):
-            free, steps = np.arange(r.theta.size), 1 if left else MAX_STEPS
-            r.theta, _, r.inverse = r.minimize(rows, r.theta, free, TOLERANCE, steps)
+            r.minimize(rows, 1 if left else MAX_STEPS)
             if left and len(cell[1]):
                 p = r.predict(r.theta, r.sources(rows.values[:, cell[1]])).cumsum(axis=0)
                 codes = (p < rng.random(len(cell[1]))).sum(axis=0).clip(max=len(p) - 1)
@@ -418,9 +389,9 @@ def _estimate(regressions: list[Regression], rows: Rows, columns: Columns) -> No
 
 
 def _test(
-    regressions: Sequence[Regression], rows: Rows, columns: Columns, edges: np.ndarray, number: np.ndarray, screen: bool
+    regressions: Sequence[Regression], rows: Rows, columns: Columns, edges: np.ndarray, number: np.ndarray
 ) -> np.ndarray:
-    """Return the p-values of edges; with a screen, those of Wald tests where these tell little."""
+    """Return the p-values of edges."""
     n_linear, n_square = (np.bincount(columns.owner, columns.kind == k, len(number)) for k in (LINEAR, SQUARE))
     widths = np.array([n_linear, n_linear + n_square], dtype=int)
     sizes, free = widths[1, edges].prod(axis=1), widths.copy()
@@ -428,78 +399,86 @@ def _test(
         free[:, v] -= np.ptp(rows.values[(columns.owner == v) & (columns.kind == LINEAR)].sum(axis=0)) < 1e-6
     free = free[:, edges].prod(axis=2)
     free[1] -= free[0]
-    p_values = np.zeros(len(edges))
-    if screen:
-        p_values = _combine(_wald_statistics(regressions, columns, number, len(edges)), free)
-    chosen = np.flatnonzero(p_values <= SCREEN)
-    # Scores of an edge are adjacent, in the order of its first end; and so are edges with as many of them.
-    chosen = chosen[np.argsort(sizes[chosen], kind="stable")]
-    groups = np.split(chosen, np.flatnonzero(np.diff(sizes[chosen])) + 1) if len(chosen) else []
-    first = np.full(len(edges) + 1, -1)
-    first[chosen] = np.cumsum(sizes[chosen]) - sizes[chosen]
-    # Estimates without each edge.
-    neighbors = [(r, *alike) for r in regressions for alike in r.neighbors(columns, first[number[r.target]] >= 0)]
-    cost = 3.0 * len(rows.weight) * sum(parameters.size * r.theta.size**2.0 for r, _, parameters, _ in neighbors)
-    tasks, is_square = [], np.zeros(sizes[chosen].sum(), dtype=bool)
-    for r, others, parameters, kinds in neighbors:
-        edge, is_tested = number[r.target, others], kinds <= SQUARE
-        place = np.arange(np.count_nonzero(is_tested)).reshape(len(r.own), -1)
-        transposed = np.arange(place.size).reshape(place.shape[::-1]).T
-        place = np.where((others < r.target)[:, None, None], transposed, place).reshape(len(edge), -1)
-        place += first[edge][:, None]
-        is_square[place] = kinds[is_tested] == SQUARE
-        estimates = r.without(rows, parameters.reshape(len(edge), -1), is_tested.ravel(), cost <= MAX_REFITS)
-        tasks.append((r, edge, place, *estimates))
-    # Scores of both ends add up; their products are the covariance.
-    sums, known, products = np.zeros(len(is_square)), np.zeros((2, len(edges))), [np.zeros(())] * len(groups)
-    blocks = [(slice(first[g[0]], first[g[-1]] + sizes[g[0]]), (len(g), sizes[g[0]])) for g in groups]
+    # Edges with as many scores, which are in the order of the first end, are tested together.
+    alike = {int(size): np.flatnonzero(sizes == size) for size in np.unique(sizes)}
+    rank, ends = np.zeros(len(edges), dtype=int), np.zeros(len(edges))
+    for own in alike.values():
+        rank[own] = np.arange(len(own))
+    sums = {size: np.zeros((len(own), size)) for size, own in alike.items()}
+    is_square = {size: np.zeros((len(own), size), dtype=bool) for size, own in alike.items()}
+    information, tasks = {size: np.zeros((len(own), size, size)) for size, own in alike.items()}, []
+    for r in regressions:
+        for others, parameters, kinds in r.neighbors(columns, number[r.target] >= 0):
+            edge, is_tested = number[r.target, others], kinds <= SQUARE
+            place = np.arange(np.count_nonzero(is_tested)).reshape(len(r.own), -1)
+            transposed = np.arange(place.size).reshape(place.shape[::-1]).T
+            place = np.where((others < r.target)[:, None, None], transposed, place).reshape(len(edge), -1)
+            own, size, of_test = rank[edge], place.shape[1], is_tested.ravel()
+            parameters = parameters.reshape(len(edge), -1)
+            inner = np.linalg.inv(r.inverse[parameters[:, :, None], parameters[:, None]])[:, of_test]
+            sums[size][own[:, None], place] += (inner @ r.theta.flat[parameters][..., None])[..., 0]
+            information[size][own[:, None, None], place[:, :, None], place[:, None]] += inner[..., of_test]
+            is_square[size][own[:, None], place] = kinds[is_tested] == SQUARE
+            ends[edge] += 1.0
+            tasks.append((r, edge, place, parameters, inner))
+    statistics = np.zeros((2, len(edges)))
+    for size, own in alike.items():  # the variance of a sum is at most twice the sum of two variances
+        statistics[:, own] = _statistics(sums[size], ends[own, None, None] * information[size], is_square[size])
+    chosen = _combine(statistics, free) <= SCREEN
+    covariances, shares = _covariances(rows, tasks, {size: own[chosen[own]] for size, own in alike.items()}, len(edges))
+    for (size, own), covariance in zip(alike.items(), covariances, strict=True):
+        kept = own[chosen[own]]
+        robust = _statistics(sums[size][chosen[own]], covariance, is_square[size][chosen[own]])
+        statistics[:, kept] = np.minimum(shares[kept] * statistics[:, kept], np.square(shares[kept]) * robust)
+    return _combine(statistics, free)
+
+
+def _covariances(
+    rows: Rows, tasks: Sequence[tuple[Any, ...]], alike: dict[int, np.ndarray], n_edges: int
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return covariances by squares of scores, (edges, scores, scores), of alike edges; and what shares of them hold.
+
+    The shares, (edges,), are those of the information that observed cells have.
+    """
+    ends = np.cumsum([0, *(size * len(own) for size, own in alike.items())])
+    place_of, parts = np.full(n_edges, -1), []
+    for start, (size, own) in zip(ends, alike.items(), strict=False):
+        place_of[own] = start + size * np.arange(len(own))
+    for r, edge, place, parameters, inner in tasks:
+        keep = place_of[edge] >= 0
+        if not keep.any():
+            continue
+        projections = inner[keep] @ r.inverse[parameters[keep]]
+        projections /= np.sqrt(max(1.0 - r.theta.size / rows.n_independent, 0.25))
+        projections = projections.reshape(*projections.shape[:2], *r.theta.shape).astype(np.float32)
+        parts.append((r, edge[keep], place_of[edge[keep], None] + place[keep], projections))
+    known, covariances = np.zeros((2, n_edges)), [np.zeros(())] * len(alike)
     for some in rows.chunks:
-        scores = np.zeros((len(sums), some.stop - some.start), np.float32 if len(sums) == len(chosen) else np.float64)
-        for r, edge, place, theta, projections in tasks:
+        scores = np.zeros((ends[-1], some.stop - some.start), np.float32 if max(alike) == 1 else np.float64)
+        for r, edge, place, projections in parts:
             sources = r.sources(rows.values[:, some])
-            errors = r.expect(theta, sources)[0]
+            errors = r.expect(r.theta, sources)[0]
             errors -= rows.values[r.own, some]
             if rows.starts is not None:
                 errors *= rows.observed[r.target, some]
-            part, *others = (_product(projections[:, :, a], sources) * errors[:, None, a] for a in range(len(r.own)))
+            part, *others = (_product(projections[:, :, a], sources) * error for a, error in enumerate(errors))
             for other in others:
                 part += other
             scores[place] += part
             if rows.starts is not None:
                 known[:, edge] += rows.information(part, some).sum(axis=2)
-        sums += scores @ rows.weight[some]
         scores = rows.independent_sums(scores, some)
-        for k, (block, shape) in enumerate(blocks):
-            own = scores[block].reshape(*shape, -1)
-            products[k] = products[k] + own @ own.swapaxes(1, 2)
-    shares = np.square(np.maximum(known[1], 0.01 * known[0]) / np.where(known[0] > 0.0, known[0], 1.0))
-    for group, (block, shape), product in zip(groups, blocks, products, strict=True):
-        statistics, degrees = np.zeros((2, len(group))), np.zeros((2, len(group)))
-        for test, own in enumerate((~is_square[block].reshape(shape), is_square[block].reshape(shape))):
-            if own.any():  # others are 0, which does not count
-                score, covariance = sums[block].reshape(shape) * own, product * (own[:, None] & own[:, :, None])
-                statistics[test], degrees[test] = wald_test(score, covariance)
-                degrees[test] *= own.any(axis=1)
-        if rows.starts is not None:
-            statistics *= shares[group]
-        p_values[group] = _combine(statistics, degrees if screen else np.maximum(degrees, free[:, group]))
-    return p_values
+        for k, size in enumerate(alike):
+            own = scores[ends[k] : ends[k + 1]].reshape(-1, size, scores.shape[1])
+            covariances[k] = covariances[k] + own @ own.swapaxes(1, 2)
+    shares = np.maximum(known[1], 0.01 * known[0]) / np.where(known[0] > 0.0, known[0], 1.0)
+    return covariances, shares if rows.starts is not None else np.ones(n_edges)
 
 
-def _wald_statistics(
-    regressions: Sequence[Regression], columns: Columns, number: np.ndarray, n_edges: int
-) -> np.ndarray:
-    """Return the Wald statistics, (2, edges), of linear features and of squares: the means of those of both ends."""
-    statistics, ends = np.zeros((2, n_edges)), np.zeros(n_edges)
-    for r in regressions:
-        for others, parameters, kinds in r.neighbors(columns, number[r.target] >= 0):
-            edge = number[r.target, others]
-            ends[edge] += 1.0
-            for test in (LINEAR, SQUARE):
-                own = parameters[:, kinds == test]
-                theta, information = r.theta.flat[own], np.linalg.inv(r.inverse[own[:, :, None], own[:, None]])
-                statistics[test, edge] += np.einsum("ek,ekl,el->e", theta, information, theta)
-    return statistics / np.maximum(ends, 1.0)
+def _statistics(sums: np.ndarray, covariance: np.ndarray, is_square: np.ndarray) -> np.ndarray:
+    """Return the Wald statistics, (2, edges), of linear features and of squares."""
+    tests = (~is_square, is_square)
+    return np.array([wald_test(sums * own, covariance * (own[:, None] & own[:, :, None]))[0] for own in tests])
 
 
 def _combine(statistics: np.ndarray, degrees: np.ndarray) -> np.ndarray:
