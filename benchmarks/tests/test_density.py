@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import density
-from benchmarks.density import LogLinear, bound_log_partition, chow_liu_score, run_density
+from benchmarks.density import LogLinear, bound_log_partition, chow_liu_score, fit_hidden_tree, run_density
 from sparsefield import Features, MarkovField
 
 EVERY = np.array(list(product((0, 1), repeat=6)))
@@ -62,3 +62,9 @@ def test_l1_is_chosen_on_validation_rows(rows, monkeypatch) -> None:
     assert pairs["l1"] in density.GRIDS["nltcs"]
     assert pairs["lower"] == pairs["test"] == pairs["upper"] > tree["test"] - 0.2
     assert [row["test"] for row in cited] == [-6.0, -5.99]
+
+
+def test_a_hidden_tree_of_spflow_beats_a_tree_without_hidden_variables(rows) -> None:
+    pytest.importorskip("spflow")
+    score = fit_hidden_tree(rows, rows, rows, states=3, epochs=200)[1]
+    assert score > chow_liu_score(rows, rows) + 0.02
