@@ -20,7 +20,7 @@ from sparsefield.induction import CFI, Grafting, all_pairs
 from sparsefield.inference import infer, infer_marginals, settle_paths
 from sparsefield.model import Field
 from sparsefield.model.feature_tables import list_features
-from sparsefield.objectives import OBJECTIVES, DenseEvaluator
+from sparsefield.objectives import OBJECTIVES, DenseEvaluator, block_evaluation
 from sparsefield.objectives.objective import PairQuery
 
 TRIANGLE, CYCLE = "triangle subject object", "cycle subject object"
@@ -288,3 +288,27 @@ def test_templates_that_promise_nothing_are_not_tried_and_default_ones_that_misl
     assert field.template_search_[0].startswith("swapped subject object left out: hidden cells -")  # a default
     grouped = RelationalField(l1=2.0, penalty="group", templates="auto", random_state=0).fit(data)
     assert not any(TRIANGLE in line for line in grouped.template_search_)  # which a group penalty does not select
+
+
+def test_sparse_numbers_of_paths_are_those_of_dense_matrices(monkeypatch) -> None:
+    rng, n, k = np.random.default_rng(7), 14, 17
+    cells = rng.random((n, n, k)) < 0.04
+    i, j = (part.ravel() for part in np.indices((n, n)))
+    columns = {f"r{r:02d}": cells[:, :, r].ravel() * 1 for r in range(k)}
+    links = {end: ("pair", end, "entity") for end in ("subject", "object")}
+    tables = {"entity": pl.DataFrame({"id": range(n)}), "pair": pl.DataFrame({"subject": i, "object": j, **columns})}
+    dataset = compiled(Relational(tables, keys={"entity": "id"}, links=links), [TRIANGLE])
+    beliefs = np.concatenate([block.beliefs for block in dataset.tables[1].blocks], axis=1)
+    off = cells * (1 - np.eye(n, dtype=int))[:, :, None]
+    paths = np.einsum("izr,zjs->rsij", off, off).reshape(k * k, n * n) * (i != j)
+    view = dataset.layout.path_views[0]
+    assert (beliefs[view.start : view.stop] == paths).all()
+    field, values = field_over(dataset.layout, 3), []
+    with Threads(1) as engine:
+        for share in (block_evaluation.FEW_ENTRIES, 0.0):
+            monkeypatch.setattr(block_evaluation, "FEW_ENTRIES", share)
+            problem = DenseEvaluator(dataset, OBJECTIVES["pl"], engine)
+            assert (problem.evaluated.map(lambda part: part.entries)[-1] is not None) == (share > 0.0)
+            values.append(problem.evaluate(field.graphs, field.theta))
+    assert values[0][0] == pytest.approx(values[1][0], rel=1e-12)
+    assert values[0][1] == pytest.approx(values[1][1], abs=1e-9)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from sparsefield import config
 
@@ -79,26 +80,37 @@ def count_paths(
 
     Both are arrays (columns, rows) of the blocks of the table in order; those of ``out`` have the columns of the view.
     """
+    from sparsefield.kernels.coded_columns import take_counts  # numba is not needed to read a model
+
     n, k = ends.n_entities, len(view.columns)
     config.refuse_beyond_memory(16.0 * n * n * k, f"Paths between {n:,} entities over {k:,} states", lambda: ADVICE)
     rows = np.flatnonzero(ends.subject >= 0)
     place = ends.subject[rows] * n + ends.object[rows]
     values = np.concatenate([block[view.columns] for block in beliefs], axis=1)[:, rows]
+    values[values < LEAST] = 0.0
     matrices = np.stack([np.bincount(place, value, n * n).reshape(n, n) for value in values])
     # One side of each path is that of a row of the product, (i, ...) or (z, ...), the other one that of a column.
-    left = matrices.transpose(0, 2, 1) if view.side == 2 else matrices
-    right = matrices.transpose(0, 2, 1) if view.side == 1 else matrices
+    left: Any = matrices.transpose(0, 2, 1) if view.side == 2 else matrices
+    right: Any = matrices.transpose(2, 0, 1) if view.side == 1 else matrices.transpose(1, 0, 2)
+    right = right.reshape(n, k * n)
+    if np.count_nonzero(matrices) < SPARSE * matrices.size:
+        left, right = [sp.csr_array(matrix) for matrix in left], sp.csr_array(right)
     row, column = (ends.object, ends.subject) if view.cyclic else (ends.subject, ends.object)
     starts = np.cumsum([0, *(part.shape[1] for part in out)])
 
+    places = np.where(row >= 0, row * (k * n) + column, -1)
+
     def count(first: int) -> None:
-        products = (left[first] @ right).reshape(k, n * n)
+        product = left[first] @ right
+        counts = (product.toarray() if sp.issparse(product) else product).ravel()
         for part, start in zip(out, starts, strict=False):
-            i, j = (end[start : start + part.shape[1]] for end in (row, column))
-            known = np.flatnonzero(i >= 0)
-            part[first * k : (first + 1) * k, known] = products[:, i[known] * n + j[known]]
+            take_counts(counts, places[start : start + part.shape[1]], n, LEAST, part[first * k : (first + 1) * k])
 
     list(map(count, range(k))) if run is None else run(count, range(k))
 
+
+LEAST, SPARSE = 1e-2, 0.1
+"""Beliefs and numbers of paths below this count as 0, so that numbers of paths are sparse; and a share of other beliefs
+below which products of sparse matrices are faster."""
 
 ADVICE = "leave out the templates of triangles and cycles, or use fewer entities."

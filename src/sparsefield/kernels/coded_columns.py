@@ -184,3 +184,12 @@ def expected_columns(coding, v, p, means, start, stop):
             add_scaled(means[d, start:stop], coding.scores[first + k, d], weights)
         if column >= 0:
             add_scaled(means[column, start:stop], 1.0, weights)
+
+
+@njit(nogil=True, cache=True)
+def take_counts(counts, places, stride, least, out):
+    """Set out[k] to the counts at places + k x stride; 0 below ``least``, and where there is no place."""
+    for k in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            count = counts[places[i] + k * stride] if places[i] >= 0 else 0.0
+            out[k, i] = count if count >= least else 0.0

@@ -263,6 +263,41 @@ def slopes(arc_offsets, source, errors, expectations, first, last, of_biases, of
             k += 1
 
 
+@njit(nogil=True, cache=True)
+def list_entries(beliefs, offsets, rows, values):
+    """List the beliefs that are not 0, column by column; return whether there is memory for them."""
+    n = 0
+    for column in range(beliefs.shape[0]):
+        for i in range(beliefs.shape[1]):
+            if beliefs[column, i] != 0.0:
+                if n == rows.shape[0]:
+                    return False
+                rows[n], values[n] = i, beliefs[column, i]
+                n += 1
+        offsets[column + 1] = n
+    return True
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def add_entries(offsets, rows, values, columns, weights, out):
+    """Add to ``out`` (rows, states) the product of entries and weights (columns, states) of some columns."""
+    for column in columns:
+        for e in range(offsets[column], offsets[column + 1]):
+            value, i = values[e], np.int64(rows[e])
+            for s in range(out.shape[1]):
+                out[i, s] += value * weights[column, s]
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
+def slopes_of_entries(offsets, rows, values, columns, errors, out):
+    """Add to ``out`` (columns, states) the product of entries of some columns and errors (rows, states)."""
+    for column in columns:
+        for e in range(offsets[column], offsets[column + 1]):
+            value, i = values[e], np.int64(rows[e])
+            for s in range(out.shape[1]):
+                out[column, s] += value * errors[i, s]
+
+
 @njit(nogil=True, cache=True, fastmath=FAST)
 def slopes_of_terms(graph, errors, expectations, first, last, out):
     """Set the slopes of the arcs from conjunctions of the columns from ``first`` to ``last`` (Eq. 14).

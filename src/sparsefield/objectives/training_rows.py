@@ -121,7 +121,7 @@ class ClampedRows(TrainingRows):
     def _hold(self) -> BlockCollection:
         """Return the linked rows with a weight: others influence them, and nothing else."""
         parts = ((t, b if b.weight.all() else rows_of_block(b, np.flatnonzero(b.weight))) for t, b in self._members)
-        return self._engine.distribute([EvaluatedBlock(*part) for part in parts])
+        return self._engine.distribute([as_evaluated(block, table)[0] for table, block in parts])
 
     @property
     def blocks(self) -> list[Block]:
@@ -221,7 +221,7 @@ class CompletedRows(TrainingRows):
                 self._linked, field, copies, sweeps, counter, self._linked_drawn, self._engine
             )
             parts = zip(self._linked.blocks(), zip(*blocks, strict=True), strict=True)
-            self.rows = self._engine.distribute([EvaluatedBlock(t, _join_copies(part)) for (t, _), part in parts])
+            self.rows = self._engine.distribute([as_evaluated(_join_copies(part), t)[0] for (t, _), part in parts])
         else:
             self._incomplete, _ = self._incomplete.map_update(_complete_block, field, copies, sweeps, counter)
             self.rows, _ = self._incomplete.map_update(_completed)
