@@ -170,13 +170,14 @@ def set_newton_system(
         centers[(np.abs(centers) <= 1.0) | ~column[owner]] = 0.0
         if centers.any():
             values = values - centers[:, None]
-        hessian, of_biases = regression_hessian(table, states, weight, values, ends - ends[0])
+        hessian, of_biases = regression_hessian(table, states, weight, values, ends - ends[0], coding.n_scores[v])
         arcs = np.flatnonzero(~is_free)
-        cross, matrix = hessian[is_free][:, arcs].astype(np.float64), hessian[arcs[:, None], arcs]
+        cross, matrix = hessian[is_free].take(arcs, axis=1), hessian.take(arcs, axis=0).take(arcs, axis=1)
         inverse = _pseudo_inverse(of_biases[np.ix_(column, column)], least)
         product, number = inverse @ cross, before + v
+        matrix -= product.astype(np.float32).T @ cross
         system.of_gradient[slice(*system.inverse_starts[number : number + 2])] = inverse.ravel()
-        system.blocks[slice(*system.starts[number : number + 2])] = (matrix - product.T @ cross).ravel()
+        system.blocks[slice(*system.starts[number : number + 2])] = matrix.ravel()
         if centers.any():
             product[(np.cumsum(column) - 1)[owner[arcs]], np.arange(len(arcs))] += centers[arcs]
         system.of_weights[slice(*system.product_starts[number : number + 2])] = product.ravel()
@@ -261,21 +262,24 @@ def variable_hessians(block: Any, coding: Any, p: np.ndarray, columns: np.ndarra
             some = slice(start, start + HESSIAN_ROWS)
             chosen = columns[:, some]
             values = _source_values(source, designs.products, chosen, np.arange(chosen.shape[1]))
-            total = total + regression_hessian(table, states[:, some], weight[some], values, ends - ends[0])[0]
+            parts = table, states[:, some], weight[some], values, ends - ends[0], coding.n_scores[v]
+            total = total + regression_hessian(*parts)[0]
         hessians.append(total.ravel() if len(source) else np.empty(0))
     return np.concatenate(hessians)
 
 
 def regression_hessian(
-    table: np.ndarray, p: np.ndarray, weight: np.ndarray, values: np.ndarray, ends: np.ndarray
+    table: np.ndarray, p: np.ndarray, weight: np.ndarray, values: np.ndarray, ends: np.ndarray, n_scores: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the Hessian of the regression of a variable in the precision of its sources, and that of its biases.
 
-    It is the sum over rows of the covariance of two columns of the variable times the product of two sources.
+    It is the sum over rows of the covariance of two columns of the variable times the product of two sources. That of
+    two indicators is minus the product of their means, and for an indicator with itself its mean more: one product of
+    matrices for all of them, and a small one for each.
 
     Parameters
     ----------
-    table : (states, columns) of the variable
+    table : (states, columns) of the variable: its scores first, then indicators
     p, weight : (states, rows) and (rows,); a weight is 0 where the variable is missing
     values : (parameters, rows), those of the sources, 1 for a bias
     ends : (columns + 1,), the first parameter of each column
@@ -286,19 +290,21 @@ def regression_hessian(
         roots = np.sqrt(weight * (np.square(table[:, 0]) @ p - means[0] ** 2).clip(0.0)).astype(values.dtype)
         roots = values * roots
         return roots @ roots.T, of_biases
-    hessian, scaled = np.empty((len(values),) * 2, values.dtype), np.empty_like(values)
-    hessian[ends[:-1, None], ends[:-1]] = of_biases
-    column = np.repeat(np.arange(len(means)), widths)
-    for a in np.flatnonzero(widths > 1).tolist():
-        last = a + 1 if widths.min() > 1 else len(means)  # each pair of columns once, unless some have only a bias
-        own, others = slice(ends[a], ends[a + 1]), slice(ends[last])
-        covariances = (table[:, :last] * table[:, a, None]).T @ p
-        covariances -= means[:last] * means[a]
-        covariances *= weight
-        np.take(covariances.astype(values.dtype), column[others], axis=0, out=scaled[others], mode="clip")
-        scaled[others] *= values[others]
-        hessian[own, others] = values[own] @ scaled[others].T
+    column, hessian = np.repeat(np.arange(len(means)), widths), np.empty((len(values),) * 2, values.dtype)
+    for a in range(n_scores):
+        own, others = slice(ends[a], ends[a + 1]), slice(ends[a], None)
+        covariances = ((table[:, a:] * table[:, a, None]).T @ p - means[a:] * means[a]) * weight
+        scaled = values[others] * covariances.astype(values.dtype)[column[others] - a]
+        hessian[own, others] = values[own] @ scaled.T
         hessian[others, own] = hessian[own, others].T
+    first, of_rows = ends[n_scores], np.sqrt(weight)
+    roots = values[first:] * (of_rows * means).astype(values.dtype)[column[first:]]
+    np.negative(roots @ roots.T, out=hessian[first:, first:])
+    shares = np.sqrt(weight * means[n_scores:]).astype(values.dtype)
+    for own, share in zip(map(slice, ends[n_scores:-1], ends[n_scores + 1 :]), shares, strict=True):
+        of_column = values[own] * share
+        hessian[own, own] += of_column @ of_column.T
+    hessian[ends[:-1, None], ends[:-1]] = of_biases
     return hessian, of_biases
 
 
