@@ -325,6 +325,7 @@ def _selection_options(estimator: FieldEstimator, dataset: Dataset) -> Selection
     return SelectionOptions(
         criterion=selection,
         kkt_tol=solver.kkt_tol,
+        tol=solver.tol,
         seed=as_seed(estimator.random_state) or 0,
         n_threads=Threads(estimator.n_jobs).n_threads if share_folds else 1,
         refit_l2=refit_l2(estimator) if estimator.refit else None,
@@ -345,9 +346,9 @@ def _select_l1(
     ways = _selection_options(estimator, dataset)
     objective = _objective_of_structure(estimator, dataset)
 
-    def make(dataset: Dataset, l1: float, kkt_tol: float, *, first: bool) -> Path:
-        at = replace(options, l1=l1, kkt_tol=kkt_tol)
+    def make(dataset: Dataset, *, first: bool, **changes: float) -> Path:
         called = None if first else FitCallbacks()
+        at = replace(options, **changes)
         return make_path(estimator, dataset, at, used, callbacks=called, objective=objective)
 
     callbacks = estimator._callbacks()

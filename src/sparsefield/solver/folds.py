@@ -51,6 +51,7 @@ class SelectionOptions:
 
     criterion: SelectionCriterion = field(default_factory=HeldOut)
     kkt_tol: float = 0.01
+    tol: float = 1e-6
     seed: int = 0
     n_threads: int = 1
     """Threads that share the folds; with more than one, the engine has a single thread."""
