@@ -461,7 +461,7 @@ class Schema:
         return Coding.of(self.described[: self.n_targets])
 
     @cached_property
-    def _column_of_state(self) -> np.ndarray:
+    def column_of_state(self) -> np.ndarray:
         """The target column that is 1 for each state of the targets alone, -1 for none, (states,)."""
         indicator, sizes = self.coding.indicator, np.diff(self.coding.state_offsets)
         return np.where(indicator >= 0, np.repeat(self.target_offsets[:-1], sizes) + indicator, -1)
@@ -469,14 +469,14 @@ class Schema:
     @cached_property
     def unseen(self) -> np.ndarray:
         """Whether a target column is the indicator of a state without a training example, (target columns,)."""
-        coding, column, absent = self.coding, self._column_of_state, self.coding.frequencies == 0.0
+        coding, column, absent = self.coding, self.column_of_state, self.coding.frequencies == 0.0
         seen = np.bincount(column[(column >= 0) & ~absent], minlength=self.n_target_columns) > 0
         no_reference = coding.has_reference & absent[coding.state_offsets[:-1]]
         return ~(seen | self.is_score) | np.repeat(no_reference, self.widths[: self.n_targets])
 
     def initial_biases(self, rare: float) -> np.ndarray:
         """Return the biases of a field without pairs, (target columns,); frequencies below ``rare`` count as that."""
-        coding, column, biases = self.coding, self._column_of_state, np.zeros(self.n_target_columns)
+        coding, column, biases = self.coding, self.column_of_state, np.zeros(self.n_target_columns)
         starts, sizes = coding.state_offsets[:-1], np.diff(coding.state_offsets)
         logs = np.log(np.maximum(coding.frequencies, rare))
         means = np.bincount(np.repeat(np.arange(len(sizes)), sizes), logs, len(sizes)) / sizes

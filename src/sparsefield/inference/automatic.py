@@ -144,6 +144,8 @@ class _Components:
 
     def run_first_chains(self) -> None:
         """Run short chains, and belief propagation where they agree; components where they do not remain unsure."""
+        if not len(self.unsure):
+            return
         logits, rounds = propagate_messages(self.graph, FAST_MESSAGES, self.unsure)
         fast = self.unsure[rounds <= FAST_MESSAGES.max_updates]
         used = np.isin(self.owner_of_state, fast)
@@ -185,7 +187,8 @@ class _Components:
         return np.flatnonzero(self.joint <= np.log2(joint_states) + 1e-9)
 
     def _enumerate(self, components: np.ndarray, most: int) -> None:
-        enumerate_components(self.graph, components, most, *self.largest, self.beliefs)
+        if len(components):  # else nothing is compiled
+            enumerate_components(self.graph, components, most, *self.largest, self.beliefs)
 
 
 @dataclass(frozen=True)

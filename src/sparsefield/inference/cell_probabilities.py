@@ -249,24 +249,42 @@ def _predict_rows(field: FieldWeights, table: int, block: Block, dataset: Datase
     """Return the probabilities of the observed cells of incomplete rows."""
     schema, graph = field.layout.schemas[table], field.graphs[table]
     depends, drawn = _dependences(field, table), np.zeros(block.codes.shape, dtype=bool)
-    unsure = np.zeros(block.codes.shape, dtype=bool)
     labels = _label_components(block.codes < 0, depends)
     if len(graph.term_feature):
-        logits = _sum_by_rows(field, table, block, labels, drawn)
+        logits, hidden = _sum_by_rows(field, table, block, labels, drawn), np.zeros_like(drawn)
     else:
-        apart = _make_block(schema, np.maximum(block.codes, 0), block.covariates, block.codes < 0)
-        logits = np.empty((int(schema.coding.state_offsets[-1]), block.n_rows))
-        keys = hash_rows(block.codes, block.covariates)
+        beliefs = _make_block(schema, np.maximum(block.codes, 0), block.covariates, block.codes < 0).beliefs
+        n_columns, columns = schema.n_target_columns, _state_columns(schema)
+        weights = field.theta[graph.arc_feature], graph.arc_source, graph.arc_offsets
+        base = sp.csr_array(weights, shape=(n_columns, len(beliefs))) @ beliefs
+        base += field.theta[graph.first : graph.first + n_columns, None]
+        levels = schema.coding.log_base[:, None] + columns @ base
+        sums, variance, keys = np.zeros_like(levels), np.zeros_like(base), hash_rows(block.codes, block.covariates)
         neighbors = depends.indptr, depends.indices
         kernels.sum_completions(
-            graph, field.theta, neighbors, block.codes, labels, apart.beliefs, keys, SUMS, logits, drawn, unsure
+            graph, field.theta, neighbors, block.codes, labels, base, levels, keys, SUMS, sums, drawn, variance
         )
-    probabilities, hidden = _softmax(logits, schema.coding), unsure
+        # The mean variance of differences of logits to the observed state, where states are as frequent as in training.
+        means, squares = (schema.coding.frequencies @ columns**k for k in (1, 2))
+        variance *= squares[:, None] - beliefs[:n_columns] * (2.0 * means[:, None] - beliefs[:n_columns])
+        spread = np.cumsum(np.vstack([np.zeros(block.n_rows), variance]), axis=0)[schema.target_offsets]
+        logits, hidden = levels + sums, np.diff(spread, axis=0) > SUMS.max_variance
+    probabilities = _softmax(logits, schema.coding)
     if max_cells:
         hidden = (depends @ drawn > 0.0) & (block.codes >= 0)
     if dataset is not None and hidden.any():
         _infer_hidden(field, table, block, dataset, hidden, labels, depends.toarray(), max_cells, probabilities)
     return probabilities
+
+
+def _state_columns(schema: Schema) -> sp.csr_array:
+    """Return the columns of each state of the targets, (states, target columns)."""
+    coding, starts = schema.coding, schema.target_offsets[:-1]
+    first = np.repeat(starts, np.diff(coding.state_offsets))
+    columns = np.column_stack([schema.column_of_state, first, first + 1])
+    values = np.column_stack([schema.column_of_state >= 0, coding.scores])
+    state, k = np.nonzero(values)
+    return sp.csr_array((values[state, k], (state, columns[state, k])), shape=(len(values), schema.n_target_columns))
 
 
 def _sum_by_rows(field: FieldWeights, table: int, block: Block, labels: np.ndarray, drawn: np.ndarray) -> np.ndarray:

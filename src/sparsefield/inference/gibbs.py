@@ -190,7 +190,6 @@ def run_chains(
     if components is None:
         components = np.flatnonzero(np.diff(graph.component_factor_offsets))
     size = int(graph.offsets[-1])
-    nothing = kernel.Event(np.empty(0, dtype=np.int64), np.zeros(0, dtype=bool))
     sums, squares = np.full((2, 2 * options.chains, size), np.nan)
     states = np.diff(graph.offsets)
     drawn = np.zeros(graph.n_missing, dtype=bool)
@@ -198,7 +197,7 @@ def run_chains(
     sums[:, np.repeat(drawn, states)] = squares[:, np.repeat(drawn, states)] = 0.0
     event_sums = np.zeros((2 * options.chains, 2))
     kernel.run_chains(
-        graph, components, np.int64(options.seed), options.chains, options.burn_in, options.sweeps, event or nothing,
+        graph, components, np.int64(options.seed), options.chains, options.burn_in, options.sweeps, event,
         np.zeros(graph.n_missing, dtype=np.int64), np.empty(states.max(initial=1)), sums, squares, event_sums,
     )  # fmt: skip
     # With an odd number of sweeps the first half has one more.

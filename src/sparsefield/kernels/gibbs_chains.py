@@ -28,17 +28,18 @@ class Event(NamedTuple):
 def factor_logits(graph, cell, codes, z):
     """Set z to the logits of a cell given the codes of all others and return the largest."""
     first, states = graph.offsets[cell], graph.offsets[cell + 1] - graph.offsets[cell]
+    factor_offsets, strides, tables = graph.factor_offsets, graph.edge_stride, graph.tables
     for s in range(states):
         z[s] = graph.unary_logits[first + s]
     for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
         edge = graph.cell_edges[k]
         f = graph.edge_factor[edge]
         entry = graph.table_offsets[f]
-        for e in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
+        for e in range(factor_offsets[f], factor_offsets[f + 1]):
             if e != edge:
-                entry += graph.edge_stride[e] * codes[graph.edge_cell[e]]
+                entry += strides[e] * codes[graph.edge_cell[e]]
         for s in range(states):
-            z[s] += graph.tables[entry + graph.edge_stride[edge] * s]
+            z[s] += tables[entry + strides[edge] * s]
     top = z[0]
     for s in range(1, states):
         top = max(top, z[s])
@@ -84,22 +85,20 @@ def run_chains(graph, components, seed, chains, burn_in, sweeps, event, codes, z
     """Run chains over some components and sum the conditional probability of each state, and its square.
 
     ``sums`` and ``squares`` have one row per half chain. ``event_sums`` (half chains, 2) receives the same two sums of
-    the conditional probability of the event.
+    the conditional probability of the event, where there is one.
     """
-    logits = np.empty(graph.offsets[-1])
+    logits, offsets, cells = np.empty(graph.offsets[-1]), graph.offsets, graph.component_cells
     for p in range(components.shape[0]):
         first, last = graph.component_offsets[components[p]], graph.component_offsets[components[p] + 1]
         for chain in range(chains):
             stream = _initialize(graph, components[p], seed, chain, codes)
             for k in range(first, last):
-                cell = graph.component_cells[k]
-                factor_logits(graph, cell, codes, logits[graph.offsets[cell] :])
+                factor_logits(graph, cells[k], codes, logits[offsets[cells[k]] :])
             for sweep in range(burn_in + sweeps):
                 half = 2 * chain + (1 if 2 * (sweep - burn_in) >= sweeps else 0)
                 for k in range(first, last):
-                    cell = graph.component_cells[k]
-                    start, before = graph.offsets[cell], codes[cell]
-                    states = graph.offsets[cell + 1] - start
+                    cell = cells[k]
+                    start, states, before = offsets[cell], offsets[cell + 1] - offsets[cell], codes[cell]
                     for s in range(states):
                         z[s] = logits[start + s]
                     codes[cell], stream = _draw_state(z, states, stream)
@@ -109,7 +108,7 @@ def run_chains(graph, components, seed, chains, burn_in, sweeps, event, codes, z
                         for s in range(states):
                             sums[half, start + s] += z[s]
                             squares[half, start + s] += z[s] * z[s]
-                if sweep >= burn_in and event.cells.shape[0]:
+                if event is not None and sweep >= burn_in:
                     probability = _event_probability(graph, event, codes, z)
                     event_sums[half, 0] += probability
                     event_sums[half, 1] += probability * probability
@@ -118,18 +117,19 @@ def run_chains(graph, components, seed, chains, burn_in, sweeps, event, codes, z
 @njit(nogil=True, cache=True, inline="always")
 def _move(graph, cell, before, codes, logits):
     """Update the logits of all other cells after a cell has got another code than ``before``."""
+    offsets, factor_offsets, strides, tables = graph.offsets, graph.factor_offsets, graph.edge_stride, graph.tables
     for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
         edge = graph.cell_edges[k]
-        f, lag = graph.edge_factor[edge], graph.edge_stride[edge] * (before - codes[cell])
+        f, lag = graph.edge_factor[edge], strides[edge] * (before - codes[cell])
         entry = graph.table_offsets[f]
-        for e in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-            entry += graph.edge_stride[e] * codes[graph.edge_cell[e]]
-        for e in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
-            other, stride = graph.edge_cell[e], graph.edge_stride[e]
-            at = entry - stride * codes[other]
-            for s in range(graph.offsets[other], graph.offsets[other + 1] if e != edge else 0):
-                logits[s] += graph.tables[at] - graph.tables[at + lag]
-                at += stride
+        for e in range(factor_offsets[f], factor_offsets[f + 1]):
+            entry += strides[e] * codes[graph.edge_cell[e]]
+        for e in range(factor_offsets[f], factor_offsets[f + 1]):
+            other = graph.edge_cell[e]
+            at = entry - strides[e] * codes[other]
+            for s in range(offsets[other], offsets[other + 1] if e != edge else 0):
+                logits[s] += tables[at] - tables[at + lag]
+                at += strides[e]
 
 
 @njit(nogil=True, cache=True)
@@ -270,6 +270,7 @@ def enumerate_components(graph, components, most, deepest, widest, beliefs):
     """
     codes, potentials = np.zeros(graph.offsets.shape[0] - 1, dtype=np.int64), np.empty(most)
     code, potential, z = np.empty(deepest, dtype=np.int64), np.zeros(deepest + 1), np.empty((deepest, widest))
+    offsets, cells = graph.offsets, graph.component_cells
     for k in range(components.shape[0]):
         first, last = graph.component_offsets[components[k]], graph.component_offsets[components[k] + 1]
         # The log-potential of a joint state is a sum of logits, each given the cells before it, with all later ones in
@@ -277,11 +278,11 @@ def enumerate_components(graph, components, most, deepest, widest, beliefs):
         leaf, depth, top = 0, 0, -np.inf
         code[0] = -1
         while depth >= 0:
-            cell = graph.component_cells[first + depth]
+            cell = cells[first + depth]
             if code[depth] < 0:
                 factor_logits(graph, cell, codes, z[depth])
             code[depth] += 1
-            if code[depth] == graph.offsets[cell + 1] - graph.offsets[cell]:
+            if code[depth] == offsets[cell + 1] - offsets[cell]:
                 codes[cell] = 0
                 depth -= 1
                 continue
@@ -301,8 +302,8 @@ def enumerate_components(graph, components, most, deepest, widest, beliefs):
         # The last cell changes fastest.
         inner = 1
         for depth in range(last - first - 1, -1, -1):
-            cell = graph.component_cells[first + depth]
-            start, states = graph.offsets[cell], graph.offsets[cell + 1] - graph.offsets[cell]
+            cell = cells[first + depth]
+            start, states = offsets[cell], offsets[cell + 1] - offsets[cell]
             for s in range(states):
                 beliefs[start + s] = 0.0
             for i in range(leaf):

@@ -139,92 +139,97 @@ class GroundFeatures(NamedTuple):
     """(features,)"""
 
 
-@njit(nogil=True, cache=True)
 def ground_features(problem, theta, cells, write, out, column_logits, keys):
     """Count ground features and their members; with ``write``, also store them.
 
     ``column_logits`` then receives the logits of columns given the observed cells, and ``keys`` a hash of each missing
     cell, which depends only on its variable and on the observed values that it shares features with.
     """
-    count, size = 0, 0
+    size = _ground_pairs(problem, theta, cells, write, out, column_logits, keys)
+    if len(problem.term_feature):
+        return _ground_terms(problem, theta, cells, write, out, column_logits, keys, size // 2, size)
+    return size // 2, size
+
+
+@njit(nogil=True, cache=True)
+def _ground_pairs(problem, theta, cells, write, out, column_logits, keys):
+    """Ground the features of pairs, each of which has two members, and return the number of members."""
+    size, expected = 0, problem.expected_logits
+    arc_column, arc_view, arc_feature = problem.arc_column, problem.arc_view, problem.arc_feature
+    neighbor_offsets, neighbor_start, beliefs = problem.neighbor_offsets, problem.neighbor_start, problem.beliefs
     for e in range(problem.entity_start.shape[0]):
+        own, row = problem.entity_start[e], problem.entity_row[e]
         for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
             key = mix(np.uint64(0), problem.cell_target[g])
             for s in range(problem.cell_width[g]):
                 state = problem.cell_target[g] + s
                 total = theta[state]
-                if problem.expected_logits.shape[1] > 0:
-                    total += problem.expected_logits[g, s]
-                    key = mix(key, np.int64(problem.expected_logits[g, s] * 1e6))
-                more, count, size, key = _ground_arcs(problem, theta, cells, e, g, s, write, out, count, size, key)
-                total += more
-                more, count, size, key = _ground_terms(problem, theta, cells, e, g, s, write, out, count, size, key)
+                if expected.shape[1] > 0:
+                    total += expected[g, s]
+                    key = mix(key, np.int64(expected[g, s] * 1e6))
+                for k in range(problem.arc_offsets[state], problem.arc_offsets[state + 1]):
+                    column, view, weight = arc_column[k], arc_view[k], theta[arc_feature[k]]
+                    first, last = 0, 1
+                    if view >= 0:
+                        at = problem.view_start[view] + row
+                        first, last = neighbor_offsets[at], neighbor_offsets[at + 1]
+                        if column < 0:
+                            total += weight * (last - first)
+                            continue
+                    for n in range(first, last):
+                        position = column + (own if view < 0 else neighbor_start[n])
+                        other = cells.at[position]
+                        if other < 0:
+                            total += weight * beliefs[position]
+                            key = mix(key, np.int64(beliefs[position] * 1e6))
+                        elif other > g and weight != 0.0:
+                            if write:
+                                out.cell[size], out.column[size] = g, s
+                                out.cell[size + 1], out.column[size + 1] = other, position - cells.start[other]
+                                out.weight[size // 2] = weight
+                                out.offsets[size // 2 + 1] = size + 2
+                            size += 2
                 if write:
-                    column_logits[cells.offsets[g] + s] = total + more
+                    column_logits[cells.offsets[g] + s] = total
             if write:
                 keys[g] = key
+    return size
+
+
+@njit(nogil=True, cache=True)
+def _ground_terms(problem, theta, cells, write, out, column_logits, keys, count, size):
+    """Ground the conjunctions; observed members are multiplied into the weight."""
+    term_column, beliefs = problem.term_column, problem.beliefs
+    for e in range(problem.entity_start.shape[0]):
+        own = problem.entity_start[e]
+        for g in range(problem.cell_offsets[e], problem.cell_offsets[e + 1]):
+            for s in range(problem.cell_width[g]):
+                state = problem.cell_target[g] + s
+                for k in range(problem.term_offsets[state], problem.term_offsets[state + 1]):
+                    weight, members, first = theta[problem.term_feature[k]], 1, True
+                    for j in range(term_column.shape[1]):
+                        if term_column[k, j] < 0:
+                            continue
+                        position = own + term_column[k, j]
+                        if cells.at[position] >= 0:
+                            members += 1
+                            first = first and cells.at[position] > g
+                        else:
+                            weight *= beliefs[position]
+                            if write:
+                                keys[g] = mix(keys[g], np.int64(beliefs[position] * 1e6))
+                    if weight == 0.0 or not first:
+                        continue
+                    if members == 1:
+                        if write:
+                            column_logits[cells.offsets[g] + s] += weight
+                        continue
+                    if write:
+                        _write_term(problem, cells, own, k, out, size, g, s)
+                        out.weight[count] = weight
+                        out.offsets[count + 1] = size + members
+                    count, size = count + 1, size + members
     return count, size
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _ground_arcs(problem, theta, cells, e, g, s, write, out, count, size, key):
-    """Process the pair features of one state: sum the contributions of observed cells, ground the others."""
-    own, row, state, total = problem.entity_start[e], problem.entity_row[e], problem.cell_target[g] + s, 0.0
-    arc_column, arc_view, arc_feature = problem.arc_column, problem.arc_view, problem.arc_feature
-    neighbor_offsets, neighbor_start, beliefs = problem.neighbor_offsets, problem.neighbor_start, problem.beliefs
-    for k in range(problem.arc_offsets[state], problem.arc_offsets[state + 1]):
-        column, view, weight = arc_column[k], arc_view[k], theta[arc_feature[k]]
-        first, last = 0, 1
-        if view >= 0:
-            at = problem.view_start[view] + row
-            first, last = neighbor_offsets[at], neighbor_offsets[at + 1]
-            if column < 0:
-                total += weight * (last - first)
-                continue
-        for n in range(first, last):
-            position = column + (own if view < 0 else neighbor_start[n])
-            other = cells.at[position]
-            if other < 0:
-                total += weight * beliefs[position]
-                key = mix(key, np.int64(beliefs[position] * 1e6))
-            elif other > g and weight != 0.0:
-                if write:
-                    out.cell[size], out.column[size] = g, s
-                    out.cell[size + 1], out.column[size + 1] = other, position - cells.start[other]
-                    out.weight[count] = weight
-                    out.offsets[count + 1] = size + 2
-                count, size = count + 1, size + 2
-    return total, count, size, key
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _ground_terms(problem, theta, cells, e, g, s, write, out, count, size, key):
-    """Process the conjunctions of one state; observed members are multiplied into the weight."""
-    own, state, total = problem.entity_start[e], problem.cell_target[g] + s, 0.0
-    term_column, term_feature, beliefs = problem.term_column, problem.term_feature, problem.beliefs
-    for k in range(problem.term_offsets[state], problem.term_offsets[state + 1]):
-        weight, members, first = theta[term_feature[k]], 1, True
-        for j in range(term_column.shape[1]):
-            if term_column[k, j] < 0:
-                continue
-            position = own + term_column[k, j]
-            if cells.at[position] >= 0:
-                members += 1
-                first = first and cells.at[position] > g
-            else:
-                weight *= beliefs[position]
-                key = mix(key, np.int64(beliefs[position] * 1e6))
-        if weight == 0.0 or not first:
-            continue
-        if members == 1:
-            total += weight
-            continue
-        if write:
-            _write_term(problem, cells, own, k, out, size, g, s)
-            out.weight[count] = weight
-            out.offsets[count + 1] = size + members
-        count, size = count + 1, size + members
-    return total, count, size, key
 
 
 @njit(nogil=True, cache=True, inline="always")

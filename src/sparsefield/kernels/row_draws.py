@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.coded_columns import choose_state, column_value, state_logit, state_weights, write_columns
-from sparsefield.kernels.elementary import add_scaled, exp_nonpositive, mix, uniform
+from sparsefield.kernels.coded_columns import choose_state, state_logit, state_weights, write_columns
+from sparsefield.kernels.elementary import exp_nonpositive, mix, uniform
 from sparsefield.kernels.mean_field_sweep import logits
 
 
@@ -289,8 +289,8 @@ class SumOptions(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def sum_completions(graph, theta, depends, codes, labels, columns, keys, options, out, drawn, unsure):
-    """Set ``out`` to the logits of observed cells given all other observed ones.
+def sum_completions(graph, theta, depends, codes, labels, base, levels, keys, options, out, drawn, variance):
+    """Add to ``out`` what the logits of observed cells given all other observed ones have beyond ``levels``.
 
     Those given a completion, too, have the mean of p(state | others) / p(observed state | others) over completions
     added in logs. Components of missing cells with few joint states are enumerated, others of a row drawn together.
@@ -300,43 +300,44 @@ def sum_completions(graph, theta, depends, codes, labels, columns, keys, options
     depends : offsets and indices of the targets that share a feature with each target
     codes : (targets, rows), -1 for missing cells
     labels : (targets, rows), the number of the connected component of each missing cell of a row, and -1 elsewhere
-    columns : (columns, rows), 0 in missing cells
+    base : (target columns, rows), logits of columns without the missing cells
+    levels : (states, rows), those of states
     keys : (rows,), which determine random numbers
     out : (states, rows)
     drawn : (targets, rows) bool, set for missing cells that are drawn
-    unsure : (targets, rows) bool, set for observed cells whose sum has a large variance
+    variance : (target columns, rows), set to the variances over draws of the logits of observed cells
     """
-    coding, offsets, starts = graph.coding, graph.target_offsets, graph.coding.state_offsets
-    n, width = codes.shape[0], offsets[-1]
-    base, cells, potentials = np.empty((width, 1)), np.empty(n, dtype=np.int64), np.empty(options.most)
+    starts, n = graph.coding.state_offsets, codes.shape[0]
+    cells, potentials, z = np.empty(n, dtype=np.int64), np.empty(options.most), np.empty((base.shape[0], 1))
     most = options.most * min(1.0, _MANY_STATES / starts[-1])
     for row in range(codes.shape[1]):
-        for c in range(width):
-            base[c, 0] = theta[graph.first + c]
-            for k in range(graph.arc_offsets[c], graph.arc_offsets[c + 1]):
-                base[c, 0] += theta[graph.arc_feature[k]] * columns[graph.arc_source[k], row]
+        n_drawn, last = 0, -1
         for v in range(n):
-            for t in range(starts[v], starts[v + 1]):
-                out[t, row] = state_logit(coding, v, t, base[offsets[v] : offsets[v + 1]], 0)
-        n_drawn, observed = 0, codes[:, row]
-        for component in range(labels[:, row].max() + 1):
+            last = max(last, labels[v, row])
+        for component in range(last + 2):  # at the end the drawn ones
             size, joint = n_drawn, 1.0
-            for v in range(n):
+            for v in range(n if component <= last else 0):
                 if labels[v, row] == component:
                     cells[size] = v
                     size, joint = size + 1, joint * (starts[v + 1] - starts[v])
             if joint > most:
                 n_drawn = size
-            else:
-                _add_enumerated(graph, theta, depends, cells[n_drawn:size], observed, base, potentials, out[:, row])
-        if n_drawn:
-            own = cells[:n_drawn]
-            _add_drawn(graph, theta, depends, own, observed, base, keys[row], options, out[:, row], unsure[:, row])
+                continue
+            own, observed, level = cells[n_drawn if component <= last else 0 : size], codes[:, row], levels[:, row]
+            near = _observed_neighbors(depends, own, observed)
+            if not near.shape[0]:
+                continue
+            if component <= last:
+                _add_enumerated(graph, theta, own, near, observed, level, z, potentials, out[:, row])
+                continue
+            for c in range(base.shape[0]):  # a slice assignment would take seconds to compile
+                z[c, 0] = base[c, row]
+            _add_drawn(graph, theta, own, near, observed, z, level, keys[row], options, out[:, row], variance[:, row])
         for a in range(n_drawn):
             drawn[cells[a], row] = True
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _observed_neighbors(depends, cells, codes):
     """Return the observed cells that share a feature with some missing ones."""
     near, count = np.zeros(codes.shape[0], dtype=np.bool_), 0
@@ -359,20 +360,21 @@ def _observed_neighbors(depends, cells, codes):
 @njit(nogil=True, cache=True, inline="always")
 def _move(graph, theta, v, before, after, z):
     """Replace the effect of a state of a cell, if it is not -1, by that of another on logits z (target columns, 1)."""
-    n_scores = graph.coding.n_scores[v]
+    coding, first, n_scores = graph.coding, graph.target_offsets[v], graph.coding.n_scores[v]
+    arc_offsets, arc_source, arc_feature = graph.arc_offsets, graph.arc_source, graph.arc_feature
     for is_new in range(0 if before >= 0 else 1, 2):
-        state, factor = graph.coding.state_offsets[v] + (after if is_new else before), 1.0 if is_new else -1.0
+        state, factor = coding.state_offsets[v] + (after if is_new else before), 1.0 if is_new else -1.0
         for d in range(n_scores + 1):
-            column, value = graph.target_offsets[v] + d, factor
+            column, value = first + d, factor
             if d < n_scores:
-                value *= graph.coding.scores[state, d]
-            elif graph.coding.indicator[state] >= 0:
-                column = graph.target_offsets[v] + graph.coding.indicator[state]
+                value *= coding.scores[state, d]
+            elif coding.indicator[state] >= 0:
+                column = first + coding.indicator[state]
             else:
                 break
-            for k in range(graph.arc_offsets[column], graph.arc_offsets[column + 1]):
-                if graph.arc_source[k] < z.shape[0]:  # a feature has an arc from each of its columns to the other
-                    z[graph.arc_source[k], 0] += theta[graph.arc_feature[k]] * value
+            for k in range(arc_offsets[column], arc_offsets[column + 1]):
+                if arc_source[k] < z.shape[0]:  # a feature has an arc from each of its columns to the other
+                    z[arc_source[k], 0] += theta[arc_feature[k]] * value
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -384,57 +386,57 @@ def _cell_weights(coding, offsets, v, z, p):
     return state_weights(coding, v, z[offsets[v] : offsets[v + 1]], 0, p)
 
 
-@njit(nogil=True, cache=True)
-def _add_enumerated(graph, theta, depends, cells, codes, base, potentials, out):
+@njit(nogil=True, cache=True, inline="always")
+def _add_enumerated(graph, theta, cells, neighbors, codes, levels, z, potentials, out):
     """Add logarithms of means of ratios over all joint states of a component."""
-    coding, offsets, starts = graph.coding, graph.target_offsets, graph.coding.state_offsets
-    n, neighbors = cells.shape[0], _observed_neighbors(depends, cells, codes)
+    coding, offsets, starts, n = graph.coding, graph.target_offsets, graph.coding.state_offsets, cells.shape[0]
     first, width = np.zeros(n + 1, dtype=np.int64), 0
     for a in range(n):
         first[a + 1] = first[a] + starts[cells[a] + 1] - starts[cells[a]]
     for i in neighbors:
         width += starts[i + 1] - starts[i] - 1  # all but the observed state
-    if width == 0:
-        return
     ties, factors, place = np.empty((first[n], first[n])), np.empty((first[n], width)), np.empty(width, dtype=np.int64)
-    levels, z, shift = np.empty((n + 1, first[n])), np.empty(base.shape), np.zeros(width)
+    fields = np.empty((n + 1, first[n]))
     for a in range(n):
-        v = cells[a]
         for t in range(first[a], first[a + 1]):
-            levels[0, t] = state_logit(coding, v, starts[v] + t - first[a], base[offsets[v] : offsets[v + 1]], 0)
-            z[:] = 0.0
-            _move(graph, theta, v, -1, t - first[a], z)
-            for b in range(n):
-                w = cells[b]
+            fields[0, t] = fields[n, t] = levels[starts[cells[a]] + t - first[a]]
+            for c in range(z.shape[0]):
+                z[c, 0] = 0.0
+            _move(graph, theta, cells[a], -1, t - first[a], z)
+            p = 0
+            for b in range(n + neighbors.shape[0]):
+                w, level, filled = cells[b] if b < n else neighbors[b - n], 0.0, p
                 for s in range(starts[w], starts[w + 1]):
                     effect = state_logit(coding, w, s, z[offsets[w] : offsets[w + 1]], 0) - coding.log_base[s]
-                    ties[t, first[b] + s - starts[w]] = effect
-            p = 0
-            for i in neighbors:
-                observed, own = starts[i] + codes[i], z[offsets[i] : offsets[i + 1]]
-                level = state_logit(coding, i, observed, own, 0) - coding.log_base[observed]
-                for s in range(starts[i], starts[i + 1]):
-                    if s != observed:
-                        place[p], factors[t, p] = s, state_logit(coding, i, s, own, 0) - coding.log_base[s] - level
+                    if b < n:
+                        ties[t, first[b] + s - starts[w]] = effect
+                    elif s == starts[w] + codes[w]:
+                        level = effect
+                    else:
+                        place[p], factors[t, p] = s, effect
                         p += 1
-    field = levels[0].copy()
+                for q in range(filled, p):
+                    factors[t, q] -= level
     for a in range(n):  # relative to a probable completion, products of factors are neither huge nor tiny
-        top = first[a] + np.argmax(field[first[a] : first[a + 1]])
-        add_scaled(field, 1.0, ties[top])
-        highest = factors[top].copy()
-        add_scaled(shift, 1.0, highest)
+        top = first[a]
         for t in range(first[a], first[a + 1]):
-            for p in range(width):
-                factors[t, p] = math.exp(min(factors[t, p] - highest[p], 600.0 / n))
+            top = t if fields[n, t] > fields[n, top] else top
+        for t in range(first[n]):
+            fields[n, t] += ties[top, t]
+        for p in range(width):
+            highest = factors[top, p]
+            out[place[p]] += highest
+            for t in range(first[a], first[a + 1]):
+                factors[t, p] = math.exp(min(factors[t, p] - highest, 600.0 / n))
     code, sums = np.empty(n, dtype=np.int64), np.zeros((n, width))
-    _, norm = _enumerate(first, ties, levels, code, np.empty(n), potentials)
+    norm = _enumerate(first, ties, fields, code, np.empty(n), potentials)
     _sum_factors(first, potentials, factors, code, sums)
     for p in range(width):
-        out[place[p]] += math.log(max(sums[0, p] / norm, _LEAST_PROBABILITY)) + shift[p]
+        out[place[p]] += math.log(max(sums[0, p] / norm, _LEAST_PROBABILITY))
 
 
-@njit(nogil=True, cache=True)
-def _add_drawn(graph, theta, depends, cells, codes, base, stream, options, out, unsure):
+@njit(nogil=True, cache=True, inline="always")
+def _add_drawn(graph, theta, cells, neighbors, codes, base, levels, stream, options, out, variance):
     """Add logarithms of means of ratios over draws of some missing cells.
 
     Draws are from a mixture of the distributions of these cells given all observed ones, and given all but one of them
@@ -442,21 +444,27 @@ def _add_drawn(graph, theta, depends, cells, codes, base, stream, options, out, 
     out is drawn as well.
     """
     coding, offsets, starts = graph.coding, graph.target_offsets, graph.coding.state_offsets
-    neighbors, p, state = _observed_neighbors(depends, cells, codes), np.empty(coding.most_states), codes.copy()
-    weights, totals, z, moments = np.empty(out.shape[0]), np.zeros(out.shape[0]), base.copy(), np.zeros((2, len(base)))
-    observed, inverse, share = np.zeros((3, codes.shape[0]))
+    p, state, z = np.empty(coding.most_states), codes.copy(), np.empty((base.shape[0], 1))
+    totals, moments = np.zeros(out.shape[0]), np.zeros((2, base.shape[0]))
+    weights, cell_sums = np.empty(out.shape[0]), np.zeros((3, codes.shape[0]))
+    observed, inverse, share = cell_sums[0], cell_sums[1], cell_sums[2]
     for chain in range(options.chains):
-        z[:], hidden = base, -1
-        for step in range(-1, options.burn_in + options.draws):  # at first without each other
-            for v in cells:
-                total = _cell_weights(coding, offsets, v, base if step < 0 else z, p)
-                left, stream = uniform(stream)
-                before = -1 if step < 0 else state[v]
-                state[v] = choose_state(p, starts[v + 1] - starts[v], left * total)
+        hidden = -1
+        for c in range(base.shape[0]):
+            z[c, 0] = base[c, 0]
+        for step in range(-1, options.burn_in + options.draws):
+            # The cell that is left out is drawn before the others, and has its observed state again after them.
+            for k in range(-1, cells.shape[0] + 1):
+                v = cells[k] if 0 <= k < cells.shape[0] else hidden
+                if v < 0:
+                    continue
+                before, state[v] = -1 if step < 0 else state[v], codes[v]
+                if k < cells.shape[0]:
+                    total = _cell_weights(coding, offsets, v, base if step < 0 else z, p)
+                    left, stream = uniform(stream)
+                    state[v] = choose_state(p, starts[v + 1] - starts[v], left * total)
                 if state[v] != before:
                     _move(graph, theta, v, before, state[v], z)
-            if hidden >= 0:
-                _move(graph, theta, hidden, state[hidden], codes[hidden], z)
             if step < (options.burn_in if chain > 0 else 0):
                 continue
             norm = 1.0
@@ -475,35 +483,24 @@ def _add_drawn(graph, theta, depends, cells, codes, base, stream, options, out, 
                     totals[t] += factor * weights[t]
                 for c in range(offsets[i], offsets[i + 1] if step >= options.burn_in else 0):
                     moments[0, c] += z[c, 0]
-                    moments[1, c] += z[c, 0] ** 2
+                    moments[1, c] += z[c, 0] * z[c, 0]
                 if step < options.burn_in:  # the parts of the mixture have about equal shares
                     moments[0, offsets[i]] += inverse[i]
                     if step == options.burn_in - 1:
                         share[i] = options.burn_in / (moments[0, offsets[i]] * neighbors.shape[0])
                         moments[0, offsets[i]] = 0.0
-            if hidden >= 0:
-                left, stream = uniform(stream)
-                count = starts[hidden + 1] - starts[hidden]
-                state[hidden] = choose_state(
-                    weights[starts[hidden] :], count, left * inverse[hidden] * observed[hidden]
-                )
-                _move(graph, theta, hidden, codes[hidden], state[hidden], z)
     draws = options.chains * options.draws
     for i in neighbors:
-        own, spread = base[offsets[i] : offsets[i + 1]], 0.0
-        for s in range(starts[i], starts[i + 1]):
-            out[s] = math.log(max(totals[s], _LEAST_PROBABILITY)) + out[s] - state_logit(coding, i, s, own, 0)
-            for c in range(offsets[i], offsets[i + 1]):
-                variance = moments[1, c] / draws - (moments[0, c] / draws) ** 2
-                column = c - offsets[i]
-                difference = column_value(coding, i, s - starts[i], column) - column_value(coding, i, codes[i], column)
-                spread += coding.frequencies[s] * difference**2 * variance
-        unsure[i] |= spread > options.max_variance
+        for t in range(starts[i], starts[i + 1]):
+            out[t] += math.log(max(totals[t], _LEAST_PROBABILITY)) - levels[t]
+        for c in range(offsets[i], offsets[i + 1]):
+            mean = moments[0, c] / draws
+            variance[c] = moments[1, c] / draws - mean * mean
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _enumerate(first, ties, levels, code, value, potentials):
-    """Set weights of the joint states of some cells, whose states begin at ``first``; return their number and sum.
+    """Set weights of the joint states of some cells, whose states begin at ``first``; return their sum.
 
     ``levels`` (cells + 1, states) has the logits of all states given the cells before each: at 0 those given.
     """
@@ -527,14 +524,14 @@ def _enumerate(first, ties, levels, code, value, potentials):
     for k in range(leaf):
         potentials[k] = math.exp(potentials[k] - top)
         norm += potentials[k]
-    return leaf, norm
+    return norm
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def _sum_factors(first, weights, factors, code, sums):
-    """Set sums[0] to the sum over completions of weight x product of the factors of their states; others to 0."""
+    """Set sums[0] to the sum over completions of weight x product of the factors of their states; all are 0 before."""
     last, depth, leaf, width = code.shape[0] - 1, 0, 0, sums.shape[1]
-    code[0], sums[:] = -1, 0.0
+    code[0] = -1
     while True:
         code[depth] += 1
         t = first[depth] + code[depth]
