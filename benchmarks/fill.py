@@ -212,7 +212,7 @@ def fill_with_field(train: Array, test: Array, l1: float, **params: Any) -> Arra
     from sparsefield import MarkovField
 
     field = MarkovField(l1=l1, n_jobs=1, **params).fit(train)
-    answers = field.predict_proba(test)
+    answers = field.infer(test).probabilities
     beliefs = np.zeros(test.shape)
     for column in range(test.shape[1]):
         name = f"x{column}"
