@@ -172,6 +172,7 @@ class MonteCarloEM(MissingCells):
                 self.refresh()
             advance(None)
             return
+        far = np.inf
         while not final:
             window: list[np.ndarray] = []
             while len(window) < EM_ROUNDS:
@@ -188,21 +189,19 @@ class MonteCarloEM(MissingCells):
                 step = self._share * self._next_step()
                 if step <= MARGIN * self._options.max_error:
                     break
+            self._value_at_average = working_set.point.value
             final = step <= self._options.max_error or not self._may_improve(step)
-            self.is_final, self._value_at_average = final, working_set.point.value
+            if final:  # the first steps show where strong dependences hid how far the optimum is
+                advance(STEPS_PER_ROUND)
+                before, far = far, self._distance()
+                final = not self._options.max_error < far < 0.9 * before
+            self.is_final = final
         advance(None)
 
     def accept(self) -> bool:
         if not self.is_final:
             return True
-        # Features that the certificate has added since then are the last ones.
-        theta = self._working_set.theta
-        average = np.concatenate([self._average, np.zeros(len(theta) - len(self._average))])
-        # Near an optimum the difference of values is half the square of the distance in standard errors, in which
-        # weights that hardly matter, because others take their place, hardly count.
-        used = max(int(((theta != 0.0) | (average != 0.0)).sum()), 1)
-        distance = np.sqrt(2.0 * max(self._value_at_average - self._working_set.point.value, 0.0) / used)
-        self.error = self._share * float(distance)
+        self.error = self._distance()
         if self.error <= self._options.max_error or not self._may_improve(self.error):
             return True
         self.is_final = False
@@ -220,6 +219,18 @@ class MonteCarloEM(MissingCells):
     def _draw(self, theta: np.ndarray, copies: int) -> None:
         problem: Any = self._working_set.problem
         problem.draw(self._working_set.graphs, theta, copies)
+
+    def _distance(self) -> float:
+        """Return the distance from the averages to the present weights, in standard errors of the result.
+
+        Near an optimum the difference of values is half the square of the distance in standard errors, in which
+        weights that hardly matter, because others take their place, hardly count.
+        """
+        theta = self._working_set.theta  # features that the certificate has added since then are the last ones
+        average = np.concatenate([self._average, np.zeros(len(theta) - len(self._average))])
+        used = max(int(((theta != 0.0) | (average != 0.0)).sum()), 1)
+        gain = max(self._value_at_average - self._working_set.point.value, 0.0)
+        return self._share * float(np.sqrt(2.0 * gain / used))
 
     def _may_improve(self, error: float) -> bool:
         """Return whether further rounds may reduce the error: with twice the completions, or as the last ones did."""

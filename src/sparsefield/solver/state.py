@@ -133,9 +133,9 @@ class Optimizer:
         working_set = self.working_set
         if self._changes != working_set.changes:
             self._changes, self._cost = working_set.changes, None
-            self._steps, self._gained = 0, 0.0
             if self._graphs is not working_set.graphs:  # other draws of missing cells hardly change a Hessian
                 self._graphs, self._model = working_set.graphs, None
+                self._steps, self._gained = 0, 0.0
         if self._cost is None:
             self._cost = np.inf if working_set.grouped else working_set.problem.hessian_cost(working_set.graphs)
         before, cost = working_set.point, self._cost
