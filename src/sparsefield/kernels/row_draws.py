@@ -447,7 +447,7 @@ def _add_drawn(graph, theta, cells, neighbors, codes, base, levels, stream, opti
     p, state, z = np.empty(coding.most_states), codes.copy(), np.empty((base.shape[0], 1))
     totals, moments = np.zeros(out.shape[0]), np.zeros((2, base.shape[0]))
     weights, cell_sums = np.empty(out.shape[0]), np.zeros((3, codes.shape[0]))
-    observed, inverse, share = cell_sums[0], cell_sums[1], cell_sums[2]
+    observed, inverse, share, seen = cell_sums[0], cell_sums[1], cell_sums[2], np.full(base.shape[0], np.inf)
     for chain in range(options.chains):
         hidden = -1
         for c in range(base.shape[0]):
@@ -469,9 +469,13 @@ def _add_drawn(graph, theta, cells, neighbors, codes, base, levels, stream, opti
                 continue
             norm = 1.0
             for i in neighbors:
-                total = _cell_weights(coding, offsets, i, z, weights[starts[i] : starts[i + 1]])
-                observed[i] = max(weights[starts[i] + codes[i]], _LEAST_PROBABILITY)
-                inverse[i] = total / observed[i]
+                moved = False
+                for c in range(offsets[i], offsets[i + 1]):
+                    moved, seen[c] = moved or z[c, 0] != seen[c], z[c, 0]
+                if moved:
+                    total = _cell_weights(coding, offsets, i, z, weights[starts[i] : starts[i + 1]])
+                    observed[i] = max(weights[starts[i] + codes[i]], _LEAST_PROBABILITY)
+                    inverse[i] = total / observed[i]
                 norm += share[i] * inverse[i]
             left, stream = uniform(stream)
             left, hidden = left * norm - 1.0, -1
