@@ -209,7 +209,7 @@ class Layout:
     @cached_property
     def path_views(self) -> tuple[PathView, ...]:
         """All path views, table by table, in the order of the templates and of the sides of their triangles."""
-        found, widths = [], self._widths_without_paths()
+        found, widths = [], self.widths_without_paths
         for k, template in enumerate(self.templates):
             if template.over_paths:
                 table = self.ends[k][0]
@@ -222,7 +222,9 @@ class Layout:
                 widths[table] = start
         return tuple(found)
 
-    def _widths_without_paths(self) -> list[int]:
+    @property
+    def widths_without_paths(self) -> list[int]:
+        """Number of columns of each table before those of paths."""
         widths = [schema.n_columns for schema in self.schemas]
         for view in self.neighbor_views:
             widths[view.target_table] += len(view.columns)
@@ -231,7 +233,7 @@ class Layout:
     @cached_property
     def widths(self) -> Array:
         """Number of columns of each table, own ones and those of its views, (tables,)."""
-        widths = np.array(self._widths_without_paths(), dtype=np.int64)
+        widths = np.array(self.widths_without_paths, dtype=np.int64)
         for view in self.path_views:
             widths[view.table] = view.stop
         return widths

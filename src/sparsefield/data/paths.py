@@ -96,15 +96,16 @@ def count_paths(
     if np.count_nonzero(matrices) < SPARSE * matrices.size:
         left, right = [sp.csr_array(matrix) for matrix in left], sp.csr_array(right)
     row, column = (ends.object, ends.subject) if view.cyclic else (ends.subject, ends.object)
+    places = np.where(row >= 0, row * (k * n) + column, -1)
     starts = np.cumsum([0, *(part.shape[1] for part in out)])
 
-    places = np.where(row >= 0, row * (k * n) + column, -1)
-
     def count(first: int) -> None:
-        product = left[first] @ right
-        counts = (product.toarray() if sp.issparse(product) else product).ravel()
+        product, used = left[first] @ right, np.ones(k, dtype=bool)
+        if sp.issparse(product):
+            used, product = np.bincount(product.indices // n, minlength=k) > 0, product.toarray()
         for part, start in zip(out, starts, strict=False):
-            take_counts(counts, places[start : start + part.shape[1]], n, LEAST, part[first * k : (first + 1) * k])
+            own = part[first * k : (first + 1) * k]
+            take_counts(product.ravel(), used, places[start : start + part.shape[1]], n, LEAST, own)
 
     list(map(count, range(k))) if run is None else run(count, range(k))
 

@@ -128,9 +128,10 @@ def keep_large_values(
 ) -> tuple[EvaluatedBlock, None]:
     """Return the block with large errors and signals, and 0 elsewhere."""
     weight, limits = part.block.weight, np.full(part.block.n_rows, thresholds.signals)
-    errors, signals = np.empty(part.errors.shape, dtype), np.empty(part.expectations.shape, dtype)
+    means = thresholds.means[part.table]
+    errors, signals = np.empty(part.errors.shape, dtype), np.empty((len(means), part.block.n_rows), dtype)
     keep_large(part.errors, np.zeros(len(errors)), thresholds.errors * weight, errors)
-    keep_large(part.expectations, thresholds.means[part.table], limits, signals)
+    keep_large(part.expectations[: len(means)], means, limits, signals)
     return part._replace(errors=errors, expectations=signals), None
 
 
@@ -304,6 +305,8 @@ def path_summand(part: EvaluatedBlock, view: PathView) -> np.ndarray | None:
     """Return the summand (states, columns) of a block to the products of errors and numbers of paths of a view."""
     if part.table != view.table:
         return None
+    if part.entries is not None:
+        return part.entries.slopes(part.errors[view.columns], view.start, view.stop).T
     return part.errors[view.columns] @ part.expectations[view.start : view.stop].T
 
 

@@ -178,7 +178,8 @@ class CFI(InductionRule):
         rank_one = _rank_one_term(factors) if self.keeps_rank_one_term else None
         # An estimate without the small terms loses nothing by single precision, and is twice as fast.
         dtype = np.float32 if any(self.thresholds) else config.FLOAT
-        thresholds = Thresholds(*self.thresholds, factors.means)
+        before = zip(factors.means, factors.layout.widths_without_paths, strict=True)
+        thresholds = Thresholds(*self.thresholds, [means[:width] for means, width in before])
         parts, _ = factors.parts.map_update(keep_large_values, thresholds, dtype)
         return score_pairs_dense(parts, factors.layout, query, rank_one)
 

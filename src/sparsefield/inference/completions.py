@@ -244,7 +244,7 @@ def rows_of_block(block: Block, rows: np.ndarray) -> Block:
     """Return some rows of a block without links."""
     codes = np.ascontiguousarray(block.codes[:, rows])
     offsets, missing_rows = missing_cells(codes)
-    beliefs, weight = np.ascontiguousarray(block.beliefs[:, rows]), block.weight[rows]
+    beliefs, weight = np.take(block.beliefs, rows, axis=1), block.weight[rows]
     return block._replace(
         start=0, codes=codes, beliefs=beliefs, weight=weight, cell_offsets=offsets, missing_rows=missing_rows
     )

@@ -242,12 +242,10 @@ def _expected_logits(
 
 def _sums_of_arcs(graph: Adjacency, theta: np.ndarray, columns: np.ndarray, beliefs: np.ndarray) -> np.ndarray:
     """Return the sums of weight x belief over the arcs from some columns (states, rows)."""
-    n, start = len(graph.arc_offsets) - 1, int(columns.min(initial=len(beliefs)))
-    arcs = np.flatnonzero(np.isin(graph.arc_source, columns))
-    state = np.repeat(np.arange(n), np.diff(graph.arc_offsets))[arcs]
-    width = len(beliefs) - start
-    places = state * width + graph.arc_source[arcs] - start
-    return np.bincount(places, theta[graph.arc_feature[arcs]], n * width).reshape(n, width) @ beliefs[start:]
+    n, arcs = len(graph.arc_offsets) - 1, np.flatnonzero(np.isin(graph.arc_source, columns))
+    used, place = np.unique(graph.arc_source[arcs], return_inverse=True)
+    places = np.repeat(np.arange(n), np.diff(graph.arc_offsets))[arcs] * len(used) + place
+    return np.bincount(places, theta[graph.arc_feature[arcs]], n * len(used)).reshape(n, len(used)) @ beliefs[used]
 
 
 def _arcs(dataset: Dataset, graphs: Sequence[Adjacency]) -> dict[str, np.ndarray]:

@@ -187,9 +187,10 @@ def expected_columns(coding, v, p, means, start, stop):
 
 
 @njit(nogil=True, cache=True)
-def take_counts(counts, places, stride, least, out):
-    """Set out[k] to the counts at places + k x stride; 0 below ``least``, and where there is no place."""
+def take_counts(counts, used, places, stride, least, out):
+    """Set out[k], if ``used``, to the counts at places + k x stride; 0 below ``least``, and where a place is -1."""
     for k in range(out.shape[0]):
         for i in range(out.shape[1]):
-            count = counts[places[i] + k * stride] if places[i] >= 0 else 0.0
-            out[k, i] = count if count >= least else 0.0
+            count = counts[places[i] + k * stride] if used[k] and places[i] >= 0 else 0.0
+            if out[k, i] != count:  # to write takes longer than to read
+                out[k, i] = count if count >= least else 0.0

@@ -289,10 +289,10 @@ def add_entries(offsets, rows, values, columns, weights, out):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def slopes_of_entries(offsets, rows, values, columns, errors, out):
-    """Add to ``out`` (columns, states) the product of entries of some columns and errors (rows, states)."""
-    for column in columns:
-        for e in range(offsets[column], offsets[column + 1]):
+def slopes_of_entries(offsets, rows, values, first, errors, out):
+    """Add to ``out`` (columns from the first on, states) the product of entries and errors (rows, states)."""
+    for column in range(out.shape[0]):
+        for e in range(offsets[first + column], offsets[first + column + 1]):
             value, i = values[e], np.int64(rows[e])
             for s in range(out.shape[1]):
                 out[column, s] += value * errors[i, s]

@@ -59,12 +59,11 @@ class Entries(NamedTuple):
         kernels.add_entries(*self, np.flatnonzero(weights.any(axis=0)), _padded(weights, weights.shape[1]), out)
         return np.ascontiguousarray(out[:, : len(weights)].T)
 
-    def slopes(self, errors: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Return the product (states, columns) of errors (states, rows) and the beliefs of some columns."""
-        width = len(self.offsets) - 1
-        out, used = _padded(np.empty((len(errors), 0)), width), np.bincount(columns, minlength=width)
-        kernels.slopes_of_entries(*self, np.flatnonzero(used), _padded(errors, errors.shape[1]), out)
-        return out[:, : len(errors)].T
+    def slopes(self, errors: np.ndarray, first: int, last: int) -> np.ndarray:
+        """Return the product (columns, states) of the beliefs of columns from first to last and errors."""
+        out = _padded(np.empty((len(errors), 0)), last - first)
+        kernels.slopes_of_entries(*self, first, _padded(errors, errors.shape[1]), out)
+        return out[:, : len(errors)]
 
 
 def _padded(values: np.ndarray, length: int) -> np.ndarray:
@@ -118,10 +117,10 @@ class Slopes(NamedTuple):
         columns, (errors, expectations) = _columns(graph, variables), part[2:4]
         entries = part.entries if expectations is part.block.beliefs else None
         if entries is not None or _by_matrix(graph, len(expectations)):
-            own, (arcs, places) = errors[slice(*columns)], _places_of_arcs(graph, columns, len(expectations))
-            products = own @ expectations.T if entries is None else entries.slopes(own, graph.arc_source[arcs])
+            own, (arcs, states) = errors[slice(*columns)], _states_of_arcs(graph, columns)
+            products = expectations @ own.T if entries is None else entries.slopes(own, 0, len(expectations))
             self.of_biases[slice(*columns)] = own.sum(axis=1)
-            self.of_arcs[arcs] = products.ravel()[places]
+            self.of_arcs[arcs] = products[graph.arc_source[arcs], states]
         else:
             arcs = graph.arc_offsets, graph.arc_source
             kernels.slopes(*arcs, errors, expectations, *columns, self.of_biases, self.of_arcs)
@@ -149,11 +148,10 @@ def _by_matrix(graph: Adjacency, width: int) -> bool:
     return len(graph.arc_source) > MATRIX_SHARE * (len(graph.arc_offsets) - 1) * width
 
 
-def _places_of_arcs(graph: Adjacency, columns: tuple[int, int], width: int) -> tuple[slice, np.ndarray]:
-    """Return the arcs of some columns, and the place of each in a matrix (these columns, columns of the table)."""
+def _states_of_arcs(graph: Adjacency, columns: tuple[int, int]) -> tuple[slice, np.ndarray]:
+    """Return the arcs of some columns, and which of these columns is the target of each."""
     offsets = graph.arc_offsets[columns[0] : columns[1] + 1]
-    arcs = slice(int(offsets[0]), int(offsets[-1]))
-    return arcs, np.repeat(np.arange(len(offsets) - 1), np.diff(offsets)) * width + graph.arc_source[arcs]
+    return slice(int(offsets[0]), int(offsets[-1])), np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
 
 
 NOTHING = np.empty((0, 0))
@@ -179,7 +177,8 @@ def regress(
     if entries is not None or _by_matrix(graph, len(block.beliefs)):
         # Several weights may have the same arc: one that all groups share, and the difference of a group.
         shape = last - first, len(block.beliefs)
-        arcs, places = _places_of_arcs(graph, (first, last), shape[1])
+        arcs, states = _states_of_arcs(graph, (first, last))
+        places = states * shape[1] + graph.arc_source[arcs]
         weights = np.bincount(places, theta[graph.arc_feature[arcs]], shape[0] * shape[1]).reshape(shape)
         products = weights @ block.beliefs if entries is None else entries.weighted_sums(weights, block.n_rows)
         sums, graph = products + sums if len(sums) else products, graph._replace(arc_offsets=0 * graph.arc_offsets)
