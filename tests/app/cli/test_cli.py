@@ -101,9 +101,8 @@ def test_version_and_help(run) -> None:
 def test_fit_writes_a_model_and_says_what_was_learned(run, csv: Path, tmp_path: Path) -> None:
     path = tmp_path / "m.safetensors"
     done = run("fit", csv, *ROLES, "-o", path).ok()
-    assert "go together" in done.out
+    assert "is more likely where heat is low" in done.out
     assert "rain=1" in done.out
-    assert "where heat is low" in done.out
     assert " s, converged.\n" in done.out
     about = run("info", path).out
     assert "Converged: no left-out pair would improve the fit (worst violation " in about
@@ -274,7 +273,7 @@ def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:
 def test_info_says_what_is_in_a_model(run, model: Path) -> None:
     done = run("info", model).ok()
     words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Converged", "Options: l1=2"]
-    words += [f"sparsefield {sparsefield.__version__}", "mood: ", "heat: observed; numeric; mean", "go together"]
+    words += [f"sparsefield {sparsefield.__version__}", "mood: ", "heat: observed; numeric; mean", "more likely where heat is low"]
     for word in words:
         assert word in done.out
 
