@@ -273,7 +273,7 @@ def test_evaluate_prints_json_and_nothing_else(run, csv: Path) -> None:
 def test_info_says_what_is_in_a_model(run, model: Path) -> None:
     done = run("info", model).ok()
     words = ["150 rows", "4 predicted, with 9 states; 1 observed", "Converged", "Options: l1=2"]
-    words += [f"sparsefield {sparsefield.__version__}", "mood: ", "heat: observed; numeric; mean", "more likely where heat is low"]
+    words += [f"sparsefield {sparsefield.__version__}", "mood: ", "heat: observed; numeric; mean", "where heat is low"]
     for word in words:
         assert word in done.out
 
