@@ -306,7 +306,7 @@ def path_summand(part: EvaluatedBlock, view: PathView) -> np.ndarray | None:
     if part.table != view.table:
         return None
     if part.entries is not None:
-        return part.entries.slopes(part.errors[view.columns], view.start, view.stop).T
+        return part.entries.slopes(part.errors[view.columns], range(view.start, view.stop)).T
     return part.errors[view.columns] @ part.expectations[view.start : view.stop].T
 
 

@@ -279,23 +279,16 @@ def list_entries(beliefs, offsets, rows, values):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def add_entries(offsets, rows, values, columns, weights, out):
-    """Add to ``out`` (rows, states) the product of entries and weights (columns, states) of some columns."""
-    for column in columns:
-        for e in range(offsets[column], offsets[column + 1]):
+def multiply_entries(offsets, rows, values, columns, by_column, by_row, to_rows):
+    """Add to ``by_row`` (rows, states) the product of entries and ``by_column`` (columns, states), or the reverse."""
+    for c in columns:
+        for e in range(offsets[c], offsets[c + 1]):
             value, i = values[e], np.int64(rows[e])
-            for s in range(out.shape[1]):
-                out[i, s] += value * weights[column, s]
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
-def slopes_of_entries(offsets, rows, values, first, errors, out):
-    """Add to ``out`` (columns from the first on, states) the product of entries and errors (rows, states)."""
-    for column in range(out.shape[0]):
-        for e in range(offsets[first + column], offsets[first + column + 1]):
-            value, i = values[e], np.int64(rows[e])
-            for s in range(out.shape[1]):
-                out[column, s] += value * errors[i, s]
+            for s in range(by_row.shape[1]):
+                if to_rows:
+                    by_row[i, s] += value * by_column[c, s]
+                else:
+                    by_column[c, s] += value * by_row[i, s]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

@@ -55,20 +55,20 @@ class Entries(NamedTuple):
 
     def weighted_sums(self, weights: np.ndarray, n_rows: int) -> np.ndarray:
         """Return the product (states, rows) of weights (states, columns) and the beliefs."""
-        out = _padded(np.empty((len(weights), 0)), n_rows)
-        kernels.add_entries(*self, np.flatnonzero(weights.any(axis=0)), _padded(weights, weights.shape[1]), out)
+        out, used = _padded(np.empty((len(weights), 0)), n_rows), np.flatnonzero(weights.any(axis=0))
+        kernels.multiply_entries(*self, used, _padded(weights), out, True)
         return np.ascontiguousarray(out[:, : len(weights)].T)
 
-    def slopes(self, errors: np.ndarray, first: int, last: int) -> np.ndarray:
-        """Return the product (columns, states) of the beliefs of columns from first to last and errors."""
-        out = _padded(np.empty((len(errors), 0)), last - first)
-        kernels.slopes_of_entries(*self, first, _padded(errors, errors.shape[1]), out)
-        return out[:, : len(errors)]
+    def slopes(self, errors: np.ndarray, columns: range) -> np.ndarray:
+        """Return the product (columns, states) of the beliefs of some columns and errors (states, rows)."""
+        out = _padded(np.empty((len(errors), 0)), columns.stop)
+        kernels.multiply_entries(*self, np.arange(columns.start, columns.stop), out, _padded(errors), False)
+        return out[columns.start :, : len(errors)]
 
 
-def _padded(values: np.ndarray, length: int) -> np.ndarray:
+def _padded(values: np.ndarray, length: int = 0) -> np.ndarray:
     """Return values (states, some) transposed, with zeros up to (length, a multiple of `VECTOR`)."""
-    out = np.zeros((length, -(-len(values) // VECTOR) * VECTOR))
+    out = np.zeros((max(length, values.shape[1]), -(-len(values) // VECTOR) * VECTOR))
     out[: values.shape[1], : len(values)] = values.T
     return out
 
@@ -118,7 +118,7 @@ class Slopes(NamedTuple):
         entries = part.entries if expectations is part.block.beliefs else None
         if entries is not None or _by_matrix(graph, len(expectations)):
             own, (arcs, states) = errors[slice(*columns)], _states_of_arcs(graph, columns)
-            products = expectations @ own.T if entries is None else entries.slopes(own, 0, len(expectations))
+            products = expectations @ own.T if entries is None else entries.slopes(own, range(len(expectations)))
             self.of_biases[slice(*columns)] = own.sum(axis=1)
             self.of_arcs[arcs] = products[graph.arc_source[arcs], states]
         else:
