@@ -20,6 +20,7 @@ from sparsefield.errors import DataError, DeviceWarning
 from sparsefield.induction import CFI, Grafting
 from sparsefield.objectives import EM, PseudoLikelihood
 from sparsefield.objectives.objective import PairQuery
+from sparsefield.solver import evidence
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 
@@ -134,6 +135,23 @@ def test_fits_have_the_optimum_of_the_cpu(case) -> None:
 
 
 @needs_torch
+@pytest.mark.parametrize("added", [1.0, 1e9])
+@pytest.mark.parametrize("case", ["binary", "weighted", "mixed"])
+def test_edges_have_the_p_values_of_the_cpu(case, added, monkeypatch) -> None:
+    monkeypatch.setattr(evidence, "TILE_NUMBERS", 2000)
+    monkeypatch.setattr(evidence, "MAX_AT_FIXED_L1", added)  # edges alone, or all columns, are in the regressions
+    X, weight = (_mixed() if case == "mixed" else BINARY), None
+    if case == "weighted":
+        weight = np.random.default_rng(0).uniform(0.0, 2.0, len(X))
+    p_values = []
+    for engine in (None, "torch"):
+        solver = Solver(kkt_tol=1e-6, tol=0.0, max_iter=20_000, engine=engine)
+        record = MarkovField(l1=4.0, solver=solver).fit(X, sample_weight=weight).field_.record
+        p_values.append(dict(zip(record.evidence.edges, record.evidence.p_values, strict=True)))
+    assert p_values[1] == pytest.approx(p_values[0], rel=1e-3)
+
+
+@needs_torch
 @pytest.mark.parametrize("case", ["mixed", "groups", "full", "sparse", "clamped"])
 def test_rows_beyond_the_memory_of_a_device_are_sent_in_parts(case, monkeypatch) -> None:
     from sparsefield.objectives import torch_evaluator
@@ -234,6 +252,13 @@ def test_too_little_memory_is_an_error_with_figures(monkeypatch) -> None:
         memory_errors(torch.device("cuda:0"), 3 * 2**30, "9 rows"),
     ):
         raise torch.OutOfMemoryError
+
+    def refuse(*_: object) -> None:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(evidence, "_minimize", refuse)  # in the tests of edges, too
+    with pytest.raises(DataError, match=r"rows x \d+ columns take more than .* on cpu"):
+        MarkovField(l1=4.0, solver=Solver(engine="torch")).fit(BINARY)
 
 
 def test_a_device_needs_torch(monkeypatch) -> None:

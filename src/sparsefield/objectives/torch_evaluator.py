@@ -52,7 +52,7 @@ def send(array: np.ndarray, device: Any) -> Tensor:
     return import_torch().from_numpy(np.require(array, requirements=["C", "W"])).to(device)
 
 
-def _runs(sizes: np.ndarray, limit: float) -> Iterator[tuple[int, int]]:
+def runs_of(sizes: np.ndarray, limit: float) -> Iterator[tuple[int, int]]:
     """Return the bounds of runs of items whose sizes are about ``limit`` together, or that are one item."""
     ends = sizes.cumsum()
     inner = np.searchsorted(ends, np.arange(limit, ends[-1], limit))
@@ -192,7 +192,7 @@ class DeviceTable:
         self.n_targets, self.n_columns, self.n_rows = layout.n_target_columns, layout.n_columns, int(sizes.sum())
         most = ROWS_SHARE * memory_of(device) / (8.0 * (self.n_columns + self.n_targets))
         # While a part is replaced by the next one, both are there.
-        parts = list(_runs(sizes, most / 2)) if self.n_rows > most else [(0, len(blocks))]
+        parts = list(runs_of(sizes, most / 2)) if self.n_rows > most else [(0, len(blocks))]
         self._parts, self._most = [blocks[slice(*part)] for part in parts], max(sizes[slice(*p)].sum() for p in parts)
         needed = 8.0 * self._most * (self.n_columns + 2 * self.n_targets)
         self.memory = lambda: memory_errors(device, needed, f"{self._most:,} rows x {self.n_columns:,} columns")
@@ -234,7 +234,7 @@ class DeviceTable:
     def _tiles(self) -> list[Tile]:
         """Runs of variables, whose logits are in memory at a time."""
         widths = np.maximum(np.diff(self._schema.target_offsets), np.diff(self._schema.coding.state_offsets))
-        return [self._tile(self._schema, *run) for run in _runs(widths * self._most, TILE_NUMBERS)]
+        return [self._tile(self._schema, *run) for run in runs_of(widths * self._most, TILE_NUMBERS)]
 
     def _tile(self, schema: Schema, first: int, last: int) -> Tile:
         offsets, every = schema.target_offsets, np.arange(first, last)
@@ -328,7 +328,7 @@ class DeviceTable:
         known = self._send(np.asarray(query.known, dtype=np.int64))
         row, column = known // self.n_columns, known % self.n_columns
         found, offsets = [[np.empty((0, 2), dtype=np.int64), np.empty(0), np.empty(0)]], self._schema.target_offsets
-        for run in _runs(np.diff(offsets) * self.n_columns, TILE_NUMBERS):
+        for run in runs_of(np.diff(offsets) * self.n_columns, TILE_NUMBERS):
             rows = slice(*offsets[list(run)].tolist())
             if rows.start == rows.stop:  # constant columns alone
                 continue
@@ -434,7 +434,7 @@ class DeviceCompletions:
             colors[v] = np.setdiff1d(np.arange(len(taken) + 1), taken)[0]
         numbers = np.diff(schema.coding.state_offsets) * self._state.shape[1]
         for own in (np.flatnonzero(colors == color) for color in range(colors.max() + 1)):
-            runs += [own[slice(*run)] for run in _runs(numbers[own], TILE_NUMBERS)]
+            runs += [own[slice(*run)] for run in runs_of(numbers[own], TILE_NUMBERS)]
         return [coded for own in runs for coded in Coded.of(schema, own, 0, self._device)]
 
     def _draw(self, weights: Tensor, theta: Tensor, coded: Coded) -> None:

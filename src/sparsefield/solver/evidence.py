@@ -11,21 +11,23 @@ false edges among those that hold.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
-from typing import Any
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 from scipy.special import chdtrc
 from scipy.stats import false_discovery_control
 
+from sparsefield.compute.torch_engine import import_torch
 from sparsefield.data import Block, Dataset, Layout
 from sparsefield.data.coding import ColumnClass
 from sparsefield.data.table import join_blocks
 from sparsefield.model.fit_record import EdgeEvidence
 from sparsefield.objectives.curvature import wald_test
+from sparsefield.objectives.torch_evaluator import TILE_NUMBERS, runs_of, send
 from sparsefield.solver.state import State
 
 MAX_OPERATIONS, MAX_ADDED, MAX_AT_FIXED_L1 = 2e10, 4e9, 5e8
@@ -36,9 +38,9 @@ the regressions; and the same where l1 was given and nothing is refitted, which 
 MIN_ROWS = 4.0
 """Rows for each parameter of a regression, below which features outside the field are left out, too."""
 
-MIN_RIDGE, BIAS_RIDGE = 1.0, 1e-8
-"""Least curvature that is added to each weight, which holds what the rows do not determine; and to each bias, as a
-share of the largest curvature of its regression."""
+MIN_RIDGE, MIN_DIAGONAL, BIAS_RIDGE = 1.0, 1e-6, 1e-8
+"""Least curvature that is added to each weight, which holds what the rows do not determine; also as a share of the
+largest curvature of its regression; and such a share for biases."""
 
 SCREEN = 0.1
 """P-value by the information, above which the sandwich estimator is not asked."""
@@ -114,7 +116,7 @@ class Rows:
     """Complete rows of the regressions, in single precision, which is exact enough for tests."""
 
     values: np.ndarray
-    """(columns, rows)"""
+    """(columns + 2, rows): after all columns those of 0 and 1."""
     weight: np.ndarray
     """(rows,), with a mean of about 1."""
     observed: np.ndarray
@@ -127,6 +129,8 @@ class Rows:
     """The first row of each group of rows that depend on each other, which are adjacent; None if there are none."""
     n_independent: int
     """The number of rows before equal ones were merged, or of groups."""
+    device: Any = None
+    """A device of torch for regressions without missing cells and groups; None for the CPU."""
 
     @classmethod
     def of(cls, columns: Columns, block: Block, groups: np.ndarray | None, n_rows: int, n_independent: int) -> Rows:
@@ -138,8 +142,18 @@ class Rows:
         weight = (block.weight * (n_rows / block.weight.sum()) / copies)[take].astype(np.float32)
         starts = np.flatnonzero(np.diff(take, prepend=-1)) if missing.any() else None
         first = starts if groups is None else np.flatnonzero(np.diff(groups[take], prepend=-1))
-        values = columns.values[:, take].astype(np.float32)
-        return cls(values, weight, ~missing[:, take], n_rows != block.n_rows, starts, first, n_independent)
+        constants = np.repeat(np.array([[0.0], [1.0]], np.float32), len(take), axis=1)
+        values = np.concatenate([columns.values[:, take].astype(np.float32), constants])
+        counts = n_rows != block.n_rows
+        return cls(values, weight, ~missing[:, take], counts, starts, first, n_independent)
+
+    @cached_property
+    def arrays(self) -> tuple[Any, Any, Any, Any]:
+        """Values, weights, whether cells are observed, and errors, to be set: as the values; all on the device."""
+        return tuple(map(self.send, (self.values, self.weight, self.observed, np.zeros_like(self.values))))
+
+    def send(self, array: np.ndarray) -> Any:
+        return array if self.device is None else send(array, self.device)
 
     @cached_property
     def chunks(self) -> list[slice]:
@@ -154,7 +168,7 @@ class Rows:
     def independent_sums(self, scores: np.ndarray, some: slice) -> np.ndarray:
         """Return weighted sums of scores (..., rows of a chunk) that are independent: of groups, or of rows."""
         if self.groups is None:
-            return scores * (np.sqrt(self.weight[some]) if self.counts else self.weight[some])
+            return scores * self.arrays[1][some] ** (0.5 if self.counts else 1.0)
         return _sum_by(self.groups, scores * self.weight[some], some)
 
     def information(self, scores: np.ndarray, some: slice) -> np.ndarray:
@@ -174,6 +188,35 @@ def _sum_by(starts: np.ndarray, values: np.ndarray, some: slice) -> np.ndarray:
     return np.add.reduceat(values, first, axis=-1)
 
 
+class Response(NamedTuple):
+    """The targets of regressions, or of as many as there are before the other axes: arrays of NumPy, or of torch."""
+
+    table: Any
+    """(..., states, own): the values of the targets' columns in each state."""
+    offset: Any
+    """(..., states): logits of the states without any parameter."""
+
+    def predict(self, theta: Any, sources: Any) -> Any:
+        """Return the probabilities of states, (..., states, rows), for parameters (..., own, 1 + sources)."""
+        xp = _namespace(sources)
+        p = self.table @ (xp.asarray(theta, dtype=xp.float32) @ sources)
+        p += self.offset[..., None]
+        p -= xp.amax(p, axis=-2, keepdims=True)
+        xp.exp(p, out=p)
+        p /= p.sum(axis=-2, keepdims=True)
+        return p
+
+    def expect(self, theta: Any, sources: Any) -> tuple[Any, Any]:
+        """Return the expectations of own columns, (..., own, rows), and the probabilities of states."""
+        p = self.predict(theta, sources)
+        return self.table.mT @ p, p
+
+    def covariances(self, a: int, means: Any, p: Any) -> Any:
+        """Return the covariances, (..., own - a, rows), of an own column with itself and later ones, from `expect`."""
+        squares = (self.table[..., a:] * self.table[..., a : a + 1]).mT @ p
+        return squares - means[..., a:, :] * means[..., a : a + 1, :]
+
+
 @dataclass
 class Regression:
     """The (multinomial) regression of a target on columns of other variables."""
@@ -181,88 +224,13 @@ class Regression:
     target: int
     own: np.ndarray
     """(own,): the columns of the target."""
-    table: np.ndarray
-    """(states, own): their values in each state."""
-    offset: np.ndarray
-    """(states,): logits of the states without any parameter."""
+    response: Response
     source: np.ndarray
-    """(1 + sources,): -1 for the bias, and columns of others."""
+    """(1 + sources,): -1 for the bias, whose column is 1, and columns of others."""
     theta: np.ndarray
     """(own, 1 + sources)"""
-    ridge: float
     inverse: Any = None
     """(parameters, parameters): that of the Hessian, with a ridge."""
-
-    def sources(self, values: np.ndarray) -> np.ndarray:
-        """Return the values of the sources, (1 + sources, rows), from those of all columns."""
-        sources = values[self.source]
-        sources[0] = 1.0
-        return sources
-
-    def predict(self, theta: np.ndarray, sources: np.ndarray) -> np.ndarray:
-        """Return the probabilities of states, (..., states, rows), for parameters (..., own, 1 + sources)."""
-        p = self.table @ _product(theta.astype(np.float32), sources)
-        p += self.offset[:, None]
-        p -= p.max(axis=-2, keepdims=True)
-        np.exp(p, out=p)
-        p /= p.sum(axis=-2, keepdims=True)
-        return p
-
-    def expect(self, theta: np.ndarray, sources: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the expectations of own columns, (..., own, rows), and the probabilities unless there are two."""
-        if self.table.shape != (2, 1):
-            p = self.predict(theta, sources)
-            return self.table.T @ p, p
-        half, middle = 0.5 * (self.table[1, 0] - self.table[0, 0]), 0.5 * (self.table[1, 0] + self.table[0, 0])
-        means = _product((half * theta).astype(np.float32), sources)
-        means += 0.5 * (self.offset[1] - self.offset[0])
-        np.tanh(means, out=means)
-        means *= half
-        means += middle
-        return means, means
-
-    def covariances(self, a: int, means: np.ndarray, p: np.ndarray) -> np.ndarray:
-        """Return the covariances, (own - a, rows), of an own column with itself and later ones, from `expect`."""
-        if p is means:
-            return (self.table[1, 0] - means) * (means - self.table[0, 0])
-        return (self.table[:, a:] * self.table[:, a, None]).T @ p - means[a:] * means[a]
-
-    def minimize(self, rows: Rows, max_steps: int) -> None:
-        """Take Newton steps to the optimum, and keep the inverse of the last Hessian."""
-        (k, m), step, before = self.theta.shape, np.zeros(self.theta.shape), 0.0
-        parts = [
-            (self.sources(values), values[self.own], rows.weight[some] * rows.observed[self.target, some])
-            for some, values in ((some, rows.values[:, some]) for some in rows.chunks)
-        ]
-        for _ in range(max_steps):
-            slope, hessian = np.zeros((k, m)), np.zeros((k, m, k, m))
-            slope[:, 1:] = self.ridge * self.theta[:, 1:]
-            for sources, values, weight in parts:
-                means, p = self.expect(self.theta, sources)
-                slope += (weight * (means - values)) @ sources.T
-                for a in range(k):
-                    covariances = weight * self.covariances(a, means, p)
-                    roots = sources * np.sqrt(covariances[0].clip(0.0))  # a product with itself takes half the time
-                    hessian[a, :, a] += roots @ roots.T
-                    for b in range(a + 1, k):
-                        hessian[a, :, b] += (sources * covariances[b - a]) @ sources.T
-                        hessian[b, :, a] = hessian[a, :, b].T
-            if -np.vdot(slope, step) > 0.5 * before > 0.0:  # too far beyond the optimum along the step
-                step, before = 0.5 * step, 0.5 * before
-                self.theta += step
-                continue
-            matrix = hessian.reshape(k * m, k * m)
-            largest = matrix.diagonal().max(initial=1.0)
-            ridges = np.full((k, m), max(self.ridge, 1e-12 * largest))
-            ridges[:, 0] = BIAS_RIDGE * largest
-            self.inverse = _inverse(matrix + np.diag(ridges.ravel()))
-            step = (self.inverse @ slope.ravel()).reshape(k, m)
-            decrement = float(np.vdot(slope, step))
-            shrink = LONGEST_STEP / max(np.abs(step).max(initial=0.0), LONGEST_STEP)
-            step, before = shrink * step, shrink * decrement
-            self.theta -= step
-            if decrement <= TOLERANCE**2 * step.size:
-                break
 
     def neighbors(self, columns: Columns, wanted: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Yield those of the wanted neighbors that are alike in the kinds of their columns, and their parameters.
@@ -282,19 +250,64 @@ class Regression:
             yield others[alike], parameters, np.maximum.outer(columns.kind[self.own], kind[sources[0]])
 
 
-def _product(parameters: np.ndarray, sources: np.ndarray) -> np.ndarray:
-    """Return the sums of sources (sources, rows) times parameters (..., sources), by one product of matrices."""
-    return (parameters.reshape(-1, len(sources)) @ sources).reshape(*parameters.shape[:-1], -1)
+def _namespace(array: Any) -> Any:
+    return np if isinstance(array, np.ndarray) else import_torch()
 
 
-def _inverse(matrix: np.ndarray) -> np.ndarray:
-    """Return the inverse of a positive definite matrix."""
-    routines: Any = lapack
-    factor, info = routines.dpotrf(matrix, lower=1)
-    if info:
-        return np.linalg.pinv(matrix, hermitian=True)
-    inverse = routines.dpotri(factor, lower=1)[0]
-    return inverse + np.tril(inverse, -1).T
+def _fetch(array: Any) -> np.ndarray:
+    return array if isinstance(array, np.ndarray) else array.cpu().numpy()
+
+
+def _minimize(batch: Sequence[Regression], rows: Rows, ridge: float, max_steps: int) -> None:
+    """Take Newton steps of regressions with as many states and columns to their optima, and keep inverse Hessians."""
+    n, k, m = len(batch), len(batch[0].own), max(len(r.source) for r in batch)
+    source, start = np.full((n, m), -2), np.zeros((n, k, m))
+    for number, r in enumerate(batch):
+        source[number, : len(r.source)], start[number, :, : len(r.source)] = r.source, r.theta
+    xp, sizes = _namespace(rows.arrays[0]), np.array([r.theta.size for r in batch])
+    own, target = np.array([r.own for r in batch]), np.array([r.target for r in batch])
+    response = Response(*(rows.send(np.array(part)) for part in zip(*(r.response for r in batch), strict=True)))
+    source, theta, own, target, sizes = map(rows.send, (source, start, own, target, sizes))
+    parts = []
+    for values, weight, observed, errors in ((part[..., some] for part in rows.arrays) for some in rows.chunks):
+        parts.append((values[source], values[own], (weight * observed[target])[:, None], errors))
+    step, inverse, before = xp.zeros_like(theta), 0.0, xp.zeros_like(theta[:, 0, 0])
+    is_near, unit = before > 0.0, rows.send(np.eye(k * m))
+    for _ in range(max_steps):
+        slope, hessian = xp.zeros_like(theta), xp.zeros((n, k, m, k, m), dtype=xp.float64, device=theta.device)
+        slope[..., 1:] = ridge * theta[..., 1:]
+        for sources, values, weight, _ in parts:
+            means, p = response.expect(theta, sources)
+            slope += (weight * (means - values)) @ sources.mT
+            for a in range(k):
+                covariances = weight * response.covariances(a, means, p)
+                roots = sources * xp.sqrt(covariances[:, :1].clip(0.0))  # a product with itself takes half the time
+                hessian[:, a, :, a] += roots @ roots.mT
+                for b in range(a + 1, k):
+                    hessian[:, a, :, b] += (sources * covariances[:, b - a, None]) @ sources.mT
+                    hessian[:, b, :, a] = hessian[:, a, :, b].mT
+        hessian = hessian.reshape(n, k * m, k * m)
+        largest = xp.amax(hessian.diagonal(0, 1, 2), axis=1).clip(1.0)[:, None, None]
+        ridges = (MIN_DIAGONAL * largest).clip(ridge) + xp.zeros_like(theta)
+        ridges[..., :1] = BIAS_RIDGE * largest
+        latest = xp.linalg.inv(hessian + unit * ridges.reshape(n, -1, 1))
+        newton = (latest @ slope.reshape(n, -1, 1)).reshape(theta.shape)
+        decrement = (slope * newton).sum(axis=(1, 2))
+        shrink = LONGEST_STEP / xp.amax(abs(newton), axis=(1, 2)).clip(LONGEST_STEP)
+        # Too far beyond the optimum along the last step?
+        is_far = (before > 0.0) & ((slope * step).sum(axis=(1, 2)) > 0.5 * before)
+        inverse = xp.where((is_far | is_near)[:, None, None], inverse, latest)
+        step = xp.where(is_far[:, None, None], 0.5 * step, -shrink[:, None, None] * newton)
+        theta += step * ((1.0 - 2.0 * is_far) * ~is_near)[:, None, None]
+        before = xp.where(is_far, 0.5 * before, shrink * decrement)
+        is_near = is_near | (~is_far & (decrement <= TOLERANCE**2 * sizes))
+        if is_near.all():
+            break
+    for sources, values, weight, errors in parts:
+        errors[own] = (response.expect(theta, sources)[0] - values) * (weight > 0.0)
+    for r, of_theta, of_inverse in zip(batch, _fetch(theta), _fetch(inverse).reshape(n, k, m, k, m), strict=True):
+        size = len(r.source)
+        r.theta, r.inverse = of_theta[:, :size], of_inverse[:, :size, :, :size].reshape(k * size, -1)
 
 
 def edge_evidence(
@@ -345,6 +358,8 @@ def edge_evidence(
     if not len(edges):
         return EdgeEvidence((), (), (), len(every))
     rows = Rows.of(columns, block, groups, n_rows, n_independent)
+    if rows.groups is None:
+        rows = replace(rows, device=state.problem.device)
     columns = replace(columns, kind=np.where(is_own, columns.kind, HIGHER))
     place = np.full(layout.n_columns, -1)
     place[columns.place[columns.place >= 0]] = np.flatnonzero(columns.place >= 0)
@@ -361,19 +376,29 @@ def edge_evidence(
         theta[column >= 0, 0] = biases[column[column >= 0] - schema.target_offsets[v]]
         offset = variable.log_base + variable.coded @ biases - table @ theta[:, 0]
         if len(own):
-            regressions.append(Regression(v, own, table, offset.astype(np.float32), source, theta, ridge))
-    _estimate(regressions, rows, columns)
-    p_values = _test(regressions, rows, columns, edges, number)
+            regressions.append(Regression(v, own, Response(table, offset.astype(np.float32)), source, theta))
+    problem: Any = state.problem
+    with nullcontext() if rows.device is None else problem.table.memory():
+        _estimate(regressions, rows, columns, ridge)
+        p_values = _test(regressions, rows, columns, edges, number)
     q_values = false_discovery_control(np.pad(p_values, (0, len(every) - len(edges)), constant_values=1.0))
     numbers = number[tuple(selected.T)]
     p_values, q_values = p_values[numbers], q_values[numbers]
     return EdgeEvidence(
-        tuple((a, b) for a, b in selected.tolist()), tuple(p_values.tolist()), tuple(q_values.tolist()), len(every)
+        tuple(zip(*selected.T.tolist(), strict=True)), tuple(p_values.tolist()), tuple(q_values.tolist()), len(every)
     )
 
 
-def _estimate(regressions: list[Regression], rows: Rows, columns: Columns) -> None:
+def _estimate(regressions: list[Regression], rows: Rows, columns: Columns, ridge: float) -> None:
     """Put regressions at their optima; missing cells are drawn in between, each from its regression."""
+    if rows.device is not None:
+        regressions = sorted(regressions, key=lambda r: (r.response.table.shape, r.theta.size))
+        for _, alike in groupby(regressions, key=lambda r: r.response.table.shape):
+            batch = list(alike)
+            sizes = len(rows.weight) * np.array([float(len(r.source)) for r in batch])
+            for run in runs_of(sizes, TILE_NUMBERS / 8):  # small, since sources are padded to as many
+                _minimize(batch[slice(*run)], rows, ridge, MAX_STEPS)
+        return
     rng, cells = np.random.default_rng(0), []
     for r in regressions:
         seen, missing = np.flatnonzero(rows.observed[r.target]), np.flatnonzero(~rows.observed[r.target])
@@ -381,9 +406,9 @@ def _estimate(regressions: list[Regression], rows: Rows, columns: Columns) -> No
         rows.values[cells[-1]] = rows.values[cells[-1][0], rng.choice(seen, len(missing))]
     for left in range(ROUNDS if rows.starts is not None else 0, -1, -1):
         for r, cell in zip(regressions, cells, strict=True):
-            r.minimize(rows, 1 if left else MAX_STEPS)
+            _minimize([r], rows, ridge, 1 if left else MAX_STEPS)
             if left and len(cell[1]):
-                p = r.predict(r.theta, r.sources(rows.values[:, cell[1]])).cumsum(axis=0)
+                p = r.response.predict(r.theta, rows.values[r.source][:, cell[1]]).cumsum(axis=0)
                 codes = (p < rng.random(len(cell[1]))).sum(axis=0).clip(max=len(p) - 1)
                 rows.values[cell] = columns.tables[r.target][codes].T
 
@@ -396,7 +421,9 @@ def _test(
     widths = np.array([n_linear, n_linear + n_square], dtype=int)
     sizes, free = widths[1, edges].prod(axis=1), widths.copy()
     for v in np.flatnonzero(n_linear > 1):  # the indicators of all states say what those of all but one do
-        free[:, v] -= np.ptp(rows.values[(columns.owner == v) & (columns.kind == LINEAR)].sum(axis=0)) < 1e-6
+        free[:, v] -= (
+            np.ptp(rows.values[np.flatnonzero((columns.owner == v) & (columns.kind == LINEAR))].sum(axis=0)) < 1e-6
+        )
     free = free[:, edges].prod(axis=2)
     free[1] -= free[0]
     # Edges with as many scores, which are in the order of the first end, are tested together.
@@ -445,32 +472,26 @@ def _covariances(
     for start, (size, own) in zip(ends, alike.items(), strict=False):
         place_of[own] = start + size * np.arange(len(own))
     for r, edge, place, parameters, inner in tasks:
-        keep = place_of[edge] >= 0
-        if not keep.any():
-            continue
-        projections = inner[keep] @ r.inverse[parameters[keep]]
-        projections /= np.sqrt(max(1.0 - r.theta.size / rows.n_independent, 0.25))
-        projections = projections.reshape(*projections.shape[:2], *r.theta.shape).astype(np.float32)
-        parts.append((r, edge[keep], place_of[edge[keep], None] + place[keep], projections))
+        keep, (k, m) = place_of[edge] >= 0, r.theta.shape
+        projections = inner[keep] @ r.inverse[parameters[keep]] / np.sqrt(max(1.0 - k * m / rows.n_independent, 0.25))
+        projections = projections.reshape(-1, k, m).swapaxes(0, 1).astype(np.float32)
+        place = (place_of[edge[keep], None] + place[keep]).ravel()
+        parts.append((r.own, edge[keep], inner.shape[1], *map(rows.send, (r.source, place, projections))))
+    (values, _, _, errors), xp = rows.arrays, _namespace(rows.arrays[0])
     known, covariances = np.zeros((2, n_edges)), [np.zeros(())] * len(alike)
+    precision = xp.float32 if max(alike) == 1 else xp.float64
     for some in rows.chunks:
-        scores = np.zeros((ends[-1], some.stop - some.start), np.float32 if max(alike) == 1 else np.float64)
-        for r, edge, place, projections in parts:
-            sources = r.sources(rows.values[:, some])
-            errors = r.expect(r.theta, sources)[0]
-            errors -= rows.values[r.own, some]
-            if rows.starts is not None:
-                errors *= rows.observed[r.target, some]
-            part, *others = (_product(projections[:, :, a], sources) * error for a, error in enumerate(errors))
-            for other in others:
-                part += other
+        scores = xp.zeros((int(ends[-1]), some.stop - some.start), dtype=precision, device=values.device)
+        for own, edge, size, source, place, projections in parts:
+            sources, own_errors = values[source, some], errors[own[0] : own[-1] + 1, some]
+            part: Any = sum(p @ sources * error for p, error in zip(projections, own_errors, strict=True))
             scores[place] += part
             if rows.starts is not None:
-                known[:, edge] += rows.information(part, some).sum(axis=2)
+                known[:, edge] += rows.information(part, some).reshape(2, len(edge), size).sum(axis=2)
         scores = rows.independent_sums(scores, some)
         for k, size in enumerate(alike):
             own = scores[ends[k] : ends[k + 1]].reshape(-1, size, scores.shape[1])
-            covariances[k] = covariances[k] + own @ own.swapaxes(1, 2)
+            covariances[k] = covariances[k] + _fetch(own @ own.swapaxes(1, 2))
     shares = np.maximum(known[1], 0.01 * known[0]) / np.where(known[0] > 0.0, known[0], 1.0)
     return covariances, shares if rows.starts is not None else np.ones(n_edges)
 
@@ -483,5 +504,5 @@ def _statistics(sums: np.ndarray, covariance: np.ndarray, is_square: np.ndarray)
 
 def _combine(statistics: np.ndarray, degrees: np.ndarray) -> np.ndarray:
     """Return the p-values of two tests, (2, edges), together; one without degrees of freedom is none."""
-    p_values = np.where(degrees > 0, chdtrc(np.maximum(degrees, 1), statistics), 1.0)
+    p_values = chdtrc(degrees, statistics, where=degrees > 0, out=np.ones(statistics.shape))
     return np.minimum((degrees > 0).sum(axis=0) * p_values.min(axis=0), 1.0)
