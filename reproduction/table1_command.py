@@ -129,11 +129,13 @@ def relations(
     irm: Annotated[bool, typer.Option("--irm", help="Run an infinite relational model, too.")] = False,
 ) -> None:
     """The four data sets of Kok and Domingos: hidden cells, beside what others report."""
-    from reproduction.relations import SETS, measure, records
+    from reproduction.relations import SETS, load_relations, measure, records
 
     unknown = [name for name in data or () if name not in SETS]
     if unknown:
         raise ValueError(f"data must be one of {', '.join(SETS)}; got {unknown[0]!r}.")
+    for name in data or SETS:
+        load_relations(name)  # what cannot be downloaded is refused before the long work
     table = new_table("data", "method", "AP", "AP (positive)", "CLL", "error", "seconds a fold", left=2)
     with StatusLine("Relations") as watch:
         for name in data or SETS:
