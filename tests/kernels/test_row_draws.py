@@ -52,8 +52,8 @@ def draw(field: Field, block: Block, keys: np.ndarray, *, copies: int = COPIES, 
     drawn = np.zeros((len(block.missing_rows), copies), dtype=np.int32)
     columns = np.repeat(block.beliefs[: schema.n_columns], copies, axis=1)
     where = block.cell_offsets, block.missing_rows
-    kernels.draw_frequencies(schema.coding, *where, keys, drawn)
-    kernels.set_columns(field.graphs[0], *where, drawn, columns)
+    variables = np.repeat(np.arange(len(block.codes)), np.diff(block.cell_offsets))
+    kernels.draw_frequencies(schema.coding, variables, block.missing_rows, keys, drawn)
     kernels.draw_rows(field.graphs[0], field.theta, *where, keys, sweeps, columns, drawn)
     np.testing.assert_array_equal(columns, expected_columns(schema, block, drawn))
     return drawn

@@ -311,8 +311,8 @@ class _Chains:
         """Return a chain that begins at the weights of the common start."""
         drawn = np.zeros((len(self._missing_rows), 1), dtype=np.int32)
         chain = _Chain(self._theta, drawn, np.random.default_rng([self._seed, number]))
-        cells = self._offsets, self._missing_rows, self._row_keys(chain)
-        kernels.draw_frequencies(self._problem.graph.coding, *cells, drawn)
+        cells = np.repeat(np.arange(len(self._block.codes)), np.diff(self._offsets)), self._missing_rows
+        kernels.draw_frequencies(self._problem.graph.coding, *cells, self._row_keys(chain), drawn)
         self._draw(chain, LAST_SWEEPS)
         return chain
 
@@ -321,24 +321,19 @@ class _Chains:
         codes, beliefs = self._block.codes.copy(), self._block.beliefs.copy()
         variable = np.repeat(np.arange(len(codes)), np.diff(self._offsets))
         codes[variable, self._rows[self._missing_rows]] = chain.drawn[:, 0]
-        beliefs[:, self._rows] = self._columns(chain)
+        beliefs[:, self._rows] = self._draw(chain, 0)
         return replace(self._problem, rows=self._block._replace(codes=codes, beliefs=beliefs))
 
-    def _draw(self, chain: _Chain, sweeps: int) -> None:
-        """Draw the missing cells by Gibbs sampling, from those that were drawn last."""
-        kernels.draw_rows(
-            self._problem.graph, chain.theta, self._offsets, self._missing_rows, self._row_keys(chain), sweeps,
-            self._columns(chain), chain.drawn,
-        )  # fmt: skip
+    def _draw(self, chain: _Chain, sweeps: int) -> np.ndarray:
+        """Draw the missing cells by Gibbs sampling from the last ones; return the columns of the incomplete rows."""
+        columns = np.ascontiguousarray(self._block.beliefs[:, self._rows])
+        keys = self._row_keys(chain) if sweeps else np.zeros(len(self._rows), dtype=np.uint64)
+        where = self._offsets, self._missing_rows
+        kernels.draw_rows(self._problem.graph, chain.theta, *where, keys, sweeps, columns, chain.drawn)
+        return columns
 
     def _row_keys(self, chain: _Chain) -> np.ndarray:
         return kernels.row_keys(chain.rng.integers(2**32), 0, np.zeros(len(self._rows), dtype=np.int64), self._rows)
-
-    def _columns(self, chain: _Chain) -> np.ndarray:
-        """Return the columns of the incomplete rows with the drawn cells, (columns, incomplete rows)."""
-        columns = np.ascontiguousarray(self._block.beliefs[:, self._rows])
-        kernels.set_columns(self._problem.graph, self._offsets, self._missing_rows, chain.drawn, columns)
-        return columns
 
 
 # -- Rubin's rules ---------------------------------------------------------------------------------------------------

@@ -151,8 +151,8 @@ def draw_completions(
         codes = np.ascontiguousarray(before[cells][:, np.arange(copies) % before.shape[1]])
     else:
         codes, sweeps = np.zeros((len(cells), copies), dtype=np.int32), sweeps + BURN_IN
-        kernels.draw_frequencies(schema.coding, cell_offsets, missing_rows, keys, codes)
-    kernels.set_columns(field.graphs[table], cell_offsets, missing_rows, codes, columns)
+        variables = np.repeat(np.arange(len(cell_offsets) - 1), np.diff(cell_offsets))
+        kernels.draw_frequencies(schema.coding, variables, missing_rows, keys, codes)
     kernels.draw_rows(field.graphs[table], field.theta, cell_offsets, missing_rows, keys, sweeps, columns, codes)
     drawn[cells] = codes
     return Drawn(rows, columns, copies), drawn
@@ -195,7 +195,7 @@ def draw_linked(
     if before.shape[1]:
         drawn[:] = before[:, np.arange(copies) % before.shape[1]]
     else:
-        kernels.start_copies(problem, keys, drawn)
+        kernels.draw_frequencies(problem.coding, problem.cell_variable, problem.entity_of_cell, keys, drawn)
         sweeps += BURN_IN
     values = np.zeros((len(slots.base), copies))
     kernels.draw_copies(problem, slots, keys, sweeps, 0, values, drawn, np.empty(0))

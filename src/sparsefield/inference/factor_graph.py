@@ -183,9 +183,14 @@ def with_weights(problem: MissingProblem, structure: FactorStructure, theta: Arr
 
 def _unary_logits(problem: MissingProblem, columns: Array, column_logits: Array) -> Array:
     """Return the logits of the states of all cells, given those of their columns, which begin at ``columns``."""
-    unary_logits = np.empty(problem.state_offsets[-1])
-    kernels.set_unary_logits(problem, columns, column_logits, unary_logits)
-    return unary_logits
+    coding, counts = problem.coding, np.diff(problem.state_offsets)
+    states, first = expand(coding.state_offsets[problem.cell_variable], counts), np.repeat(columns[:-1], counts)
+    out, indicator = coding.log_base[states], coding.indicator[states]
+    out[indicator >= 0] += column_logits[(first + indicator)[indicator >= 0]]
+    for d in range(2):
+        scored = np.repeat(coding.n_scores[problem.cell_variable] > d, counts)
+        out[scored] += coding.scores[states[scored], d] * column_logits[first[scored] + d]
+    return out
 
 
 def _fill_tables(problem: MissingProblem, structure: FactorStructure, features: kernels.GroundFeatures) -> Array:

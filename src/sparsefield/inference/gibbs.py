@@ -19,7 +19,7 @@ from sparsefield.inference.missing_problem import MissingProblem, compile_proble
 from sparsefield.kernels import gibbs_chains as kernel
 from sparsefield.kernels.gibbs_chains import anneal_chains
 from sparsefield.kernels.missing_cells import gibbs
-from sparsefield.kernels.row_draws import draw_copies, row_keys, start_copies
+from sparsefield.kernels.row_draws import draw_copies, draw_frequencies, row_keys
 from sparsefield.model import Field
 from sparsefield.options import OptionObject
 
@@ -153,7 +153,7 @@ class ShortGibbs(InferenceMethod):
         codes = np.zeros((len(problem.cell_variable), self.copies), dtype=np.int32)
         slots, sums = missing_arcs(problem, theta), np.zeros(len(problem.probabilities))
         keys = row_keys(0, 0, problem.cell_target[problem.cell_offsets[:-1]], problem.entity_row)
-        start_copies(problem, keys, codes)
+        draw_frequencies(problem.coding, problem.cell_variable, problem.entity_of_cell, keys, codes)
         values = np.zeros((len(slots.base), self.copies))
         draw_copies(problem, slots, keys, self.burn_in, self.sweeps, values, codes, sums)
         write_probabilities(problem, sums / (self.sweeps * self.copies))

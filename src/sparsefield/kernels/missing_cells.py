@@ -251,17 +251,6 @@ def _write_term(problem, cells, own, k, out, size, g, s):
 
 
 @njit(nogil=True, cache=True)
-def set_unary_logits(problem, column_offsets, column_logits, unary_logits):
-    """Set the logits of the states of all missing cells from those of their columns."""
-    coding, z = problem.coding, column_logits.reshape(-1, 1)
-    for g in range(problem.cell_variable.shape[0]):
-        v = problem.cell_variable[g]
-        for k in range(coding.state_offsets[v + 1] - coding.state_offsets[v]):
-            logit = coded.state_logit(coding, v, coding.state_offsets[v] + k, z[column_offsets[g] :], np.int64(0))
-            unary_logits[problem.state_offsets[g] + k] = logit
-
-
-@njit(nogil=True, cache=True)
 def add_feature_tables(problem, features, sets, set_of_feature, out):
     """Add each ground feature, as a function of the states of its cells, to the table of its set of cells."""
     coding = problem.coding

@@ -59,25 +59,6 @@ class MissingArcs(NamedTuple):
     term_weight: np.ndarray
 
 
-def start_copies(problem, keys, drawn):
-    """Draw the missing cells of every copy from the probabilities of the problem, independently of each other."""
-    _start_copies(problem.cell_offsets, problem.state_offsets, problem.probabilities, keys, drawn)
-
-
-@njit(nogil=True, cache=True)
-def _start_copies(cell_offsets, state_offsets, probabilities, keys, drawn):
-    copies = drawn.shape[1]
-    strata = np.arange(copies)
-    for e in range(keys.shape[0]):
-        stream = mix(keys[e], 0)
-        for g in range(cell_offsets[e], cell_offsets[e + 1]):
-            offset, stream = uniform(stream)
-            stream = _shuffle(strata, stream)
-            p = probabilities[state_offsets[g] : state_offsets[g + 1]]
-            for c in range(copies):
-                drawn[g, c] = choose_state(p, p.shape[0], (strata[c] + offset) / copies)
-
-
 def draw_copies(problem, slots, keys, burn_in, sweeps, values, drawn, sums):
     """Draw the missing cells of several copies of rows by Gibbs sampling, ``burn_in`` and ``sweeps`` times.
 
@@ -181,31 +162,22 @@ def add_potentials(graph, theta, n_variables, missing, codes, columns, potential
                 write_columns(coding, v, codes[v, i], columns[first:last], i)
 
 
-def set_columns(graph, cell_offsets, missing_rows, drawn, columns):
-    """Set the columns of missing cells to the codes ``drawn`` (cells, copies); copies of a row are adjacent columns."""
-    offsets, coding, copies = graph.target_offsets, graph.coding, drawn.shape[1]
-    for v in np.flatnonzero(np.diff(cell_offsets)):
-        cells = slice(*cell_offsets[v : v + 2])
-        place = missing_rows[cells, None] * copies + np.arange(copies)
-        states = coding.state_offsets[v] + drawn[cells]
-        for column in range(offsets[v + 1] - offsets[v]):
-            is_score = column < coding.n_scores[v]
-            values = coding.scores[states, column] if is_score else coding.indicator[states] == column
-            columns[offsets[v] + column, place] = values
-
-
 @njit(nogil=True, cache=True)
-def draw_frequencies(coding, cell_offsets, missing_rows, keys, drawn):
-    """Draw missing cells from the training frequencies of their states, independently of each other."""
+def draw_frequencies(coding, variables, owners, keys, drawn):
+    """Draw missing cells from the training frequencies of their states, independently of each other.
+
+    ``variables`` and ``owners`` (missing cells,) are the targets of the cells, and their rows or entities, which have
+    the ``keys``.
+    """
     copies = drawn.shape[1]
     strata = np.arange(copies)
-    for v in range(cell_offsets.shape[0] - 1):
+    for g in range(drawn.shape[0]):
+        v = variables[g]
         p = coding.frequencies[coding.state_offsets[v] : coding.state_offsets[v + 1]]
-        for g in range(cell_offsets[v], cell_offsets[v + 1]):
-            offset, stream = uniform(mix(mix(keys[missing_rows[g]], 0), v))
-            _shuffle(strata, stream)
-            for c in range(copies):
-                drawn[g, c] = choose_state(p, p.shape[0], (strata[c] + offset) / copies)
+        offset, stream = uniform(mix(mix(keys[owners[g]], 0), v))
+        _shuffle(strata, stream)
+        for c in range(copies):
+            drawn[g, c] = choose_state(p, p.shape[0], (strata[c] + offset) / copies)
 
 
 @njit(nogil=True, cache=True)
@@ -218,28 +190,29 @@ def draw_rows(graph, theta, cell_offsets, missing_rows, keys, sweeps, columns, d
     ----------
     cell_offsets, missing_rows : the missing cells, as in a `Block`
     keys : (rows,)
-    columns : (columns, rows x copies), copies of a row adjacent; updated
+    columns : (columns, rows x copies), copies of a row adjacent; those of missing cells are set
     drawn : (cells, copies), codes; updated
     """
     copies, coding = drawn.shape[1], graph.coding
     strata, z = np.arange(copies), np.empty((graph.widest, columns.shape[1]))
     factors, sources = np.empty(4), np.empty(4, dtype=np.int64)
     p = np.empty(coding.most_states)
-    for sweep in range(sweeps):
+    for sweep in range(-1, sweeps):  # before the first, columns are those of the codes
         for v in range(cell_offsets.shape[0] - 1):
             if cell_offsets[v] == cell_offsets[v + 1]:
                 continue
             first, last = graph.target_offsets[v], graph.target_offsets[v + 1]
-            count = coding.state_offsets[v + 1] - coding.state_offsets[v]
-            for s in range(last - first):
+            count, width = coding.state_offsets[v + 1] - coding.state_offsets[v], last - first
+            for s in range(width if sweep >= 0 else 0):
                 logits(graph, theta, first + s, columns, factors, sources, z[s])
             for g in range(cell_offsets[v], cell_offsets[v + 1]):
                 row = missing_rows[g]
                 offset, stream = uniform(mix(mix(keys[row], sweep + 1), v))
                 _shuffle(strata, stream)
                 for c in range(copies):
-                    total = state_weights(coding, v, z, row * copies + c, p)
-                    drawn[g, c] = choose_state(p, count, total * (strata[c] + offset) / copies)
+                    if sweep >= 0:
+                        total = state_weights(coding, v, z, row * copies + c, p)
+                        drawn[g, c] = choose_state(p, count, total * (strata[c] + offset) / copies)
                     write_columns(coding, v, drawn[g, c], columns[first:last], row * copies + c)
 
 
