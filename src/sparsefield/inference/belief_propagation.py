@@ -92,9 +92,6 @@ def _run(
     arity = np.diff(graph.factor_offsets)
     states = np.diff(graph.message_offsets)
     sizes = np.add.reduceat(states, graph.factor_offsets[:-1]) if len(arity) else np.zeros(0, dtype=np.int64)
-    potentials, lengths = graph.tables, np.diff(graph.table_offsets)
-    if len(arity) and not max_product:
-        potentials = np.exp(potentials - np.repeat(np.maximum.reduceat(potentials, graph.table_offsets[:-1]), lengths))
     state = MessageState(
         messages=np.zeros(graph.message_offsets[-1]),
         pending=np.empty(states.max(initial=0)),
@@ -103,7 +100,7 @@ def _run(
         parent_edge=np.full(len(arity), -1, dtype=np.int64),
         visited=np.zeros(graph.n_missing, dtype=np.bool_),
         incoming=np.empty(sizes.max(initial=0)),
-        potentials=potentials,
+        potentials=graph.tables if max_product else np.empty_like(graph.tables),
     )
     caps = float(options.tolerance), int(options.max_updates), float(options.damping)
     return state, propagate(graph, components, *caps, max_product, state)

@@ -52,6 +52,12 @@ def propagate(graph, components, tolerance, max_updates, damping, max_product, s
         if first == last:
             continue
         _order_factors(graph, component, state)
+        for f in graph.component_factors[first : first if max_product else last]:
+            top, begin, end = -np.inf, graph.table_offsets[f], graph.table_offsets[f + 1]
+            for entry in range(begin, end):
+                top = max(top, graph.tables[entry])
+            for entry in range(begin, end):
+                state.potentials[entry] = exp_nonpositive(graph.tables[entry] - top)
         for number in range(-1, max_updates + 2):  # inward, outward, and then all messages
             rounds[p] = max(number, 0)
             if number > max_updates:
