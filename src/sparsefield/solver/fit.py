@@ -117,8 +117,9 @@ def improve(state: State, rule: InductionRule | None, candidates: Proposals, add
     if rule is not None:
         optimize(state, "induce", options.max_iter)
         return
-    # Candidates that are about to be added change missing cells again, so that these need not converge.
-    few = addable <= FEW_CANDIDATES * len(state.working_set) or state.scorings > 1
+    # Candidates that are about to be added change missing cells again, so that these need not converge. What many late
+    # candidates gain would also count as Monte Carlo error; yet the last of them cannot be awaited.
+    few = addable <= FEW_CANDIDATES * 4.0**state.scorings * len(state.working_set)
     exact = few if state.missing.is_random else state.tolerance <= options.inner_tolerance
     if exact and state.missing.is_random:  # rounds end after few steps, and averages are near the optimum
         state.tolerance = options.inner_tolerance
