@@ -274,8 +274,8 @@ def regression_hessian(
     """Return the Hessian of the regression of a variable in the precision of its sources, and that of its biases.
 
     It is the sum over rows of the covariance of two columns of the variable times the product of two sources. That of
-    two indicators is minus the product of their means, and for an indicator with itself its mean more: one product of
-    matrices for all of them, and a small one for each.
+    two indicators is minus the product of their means: one product of matrices for all of them, and a small one for
+    the variances of each.
 
     Parameters
     ----------
@@ -300,10 +300,10 @@ def regression_hessian(
     first, of_rows = ends[n_scores], np.sqrt(weight)
     roots = values[first:] * (of_rows * means).astype(values.dtype)[column[first:]]
     np.negative(roots @ roots.T, out=hessian[first:, first:])
-    shares = np.sqrt(weight * means[n_scores:]).astype(values.dtype)
-    for own, share in zip(map(slice, ends[n_scores:-1], ends[n_scores + 1 :]), shares, strict=True):
-        of_column = values[own] * share
-        hessian[own, own] += of_column @ of_column.T
+    deviations = np.sqrt(weight * means[n_scores:] * (1.0 - means[n_scores:]).clip(0.0)).astype(values.dtype)
+    for own, deviation in zip(map(slice, ends[n_scores:-1], ends[n_scores + 1 :]), deviations, strict=True):
+        of_column = values[own] * deviation
+        hessian[own, own] = of_column @ of_column.T
     hessian[ends[:-1, None], ends[:-1]] = of_biases
     return hessian, of_biases
 
