@@ -18,6 +18,12 @@ import scipy.sparse as sp
 
 from sparsefield import config
 
+LEAST, SPARSE = 1e-2, 0.1
+"""Beliefs and numbers of paths below this count as 0, so that numbers of paths are sparse; and a share of other beliefs
+below which products of sparse matrices are faster."""
+
+ADVICE = "leave out the templates of triangles and cycles, or use fewer entities."
+
 Array = np.ndarray
 
 
@@ -108,10 +114,3 @@ def count_paths(
             take_counts(product.ravel(), used, places[start : start + part.shape[1]], n, LEAST, own)
 
     list(map(count, range(k))) if run is None else run(count, range(k))
-
-
-LEAST, SPARSE = 1e-2, 0.1
-"""Beliefs and numbers of paths below this count as 0, so that numbers of paths are sparse; and a share of other beliefs
-below which products of sparse matrices are faster."""
-
-ADVICE = "leave out the templates of triangles and cycles, or use fewer entities."

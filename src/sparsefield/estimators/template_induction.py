@@ -129,8 +129,8 @@ def induce_templates(
     ways = SelectionOptions(criterion=HeldOut(folds=1), seed=seed)
     part = min(1.0, TRIED_ROWS / max(sizes)) if any(template.over_paths for template in waiting) else 1.0
     weights = (np.random.default_rng(seed).random(sum(sizes)) < part).astype(float)
-    options = replace(options, certify=True, rough=True, kkt_tol=TRIAL_TOLERANCE)
-    options = replace(options, max_iter=min(MOST_STEPS, options.max_iter))
+    most_steps = min(MOST_STEPS, options.max_iter)
+    options = replace(options, certify=True, rough=True, max_iter=most_steps, kkt_tol=TRIAL_TOLERANCE)
     if share * part < 1.0:
         words.append(f"templates are tried on {share * part:.1%} of the rows")
 
@@ -149,7 +149,7 @@ def induce_templates(
         path.state.begin(start)
         for _ in range(ROUNDS):
             path.step_to(options.l1, ahead=False)
-            if len(path.state.records) < options.max_iter:
+            if len(path.state.records) < most_steps:
                 break
         source: Any = getattr(path.state.problem, "source", None)
         beliefs = [block.beliefs[: block.n_target_columns].copy() for block in getattr(source, "blocks", ())]
