@@ -83,7 +83,7 @@ def draw_network(
     empty = Source(tuple(names), entities, "array", np.full((entities, attributes), np.nan))
     table = compile_table(empty, field.layout.schemas[0], width=int(field.layout.widths[0]))
     nothing = np.empty(0, dtype=np.int64)
-    sample = Dataset.linked(field.layout, [table], [(nothing, nothing), (who, whom)])
+    sample = Dataset.linked(field.layout, [table], [(nothing, nothing), (who, whom)]).with_tables([table])
     with Threads() as engine:
         ((codes,),) = draw(field, sample, sweeps=sweeps, seed=seed, engine=engine)
     cells = {name: pl.Series(codes[k].astype(np.int8)) for k, name in enumerate(names)}
@@ -117,7 +117,7 @@ def run_network(
 
 def _one_size(entities: int, attributes: int, missing: float, seed: int) -> Row:
     # l1 grows with the root of the number of rows, as the noise of a gradient does.
-    field = RelationalField(l1=6.0 * float(np.sqrt(entities)), l2=0.0)
+    field = RelationalField(l1=6.0 * float(np.sqrt(entities)), l2=0.0, templates="base")
     field.fit(draw_network(200, attributes, missing=missing, seed=seed).data)  # compiles what is compiled
     network = draw_network(entities, attributes, missing=missing, seed=seed)
     measured = measure(lambda: field.fit(network.data), repeats=1, threads=1)

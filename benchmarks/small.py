@@ -126,7 +126,7 @@ def _nations() -> tuple[Any, Any]:
     data = load_dataset("nations").closed_world()
     names = {table: data.select_variables(table).names for table in data.tables}
     hidden = {table: hide_tenth(data.tables[table], columns) for table, columns in names.items() if columns}
-    return data.with_tables(hidden), RelationalField(**_options(2.0, MeanField(tolerance=0.1)))
+    return data.with_tables(hidden), RelationalField(templates="base", **_options(2.0, MeanField(tolerance=0.1)))
 
 
 def _animals() -> tuple[Any, Any]:

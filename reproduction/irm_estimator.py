@@ -97,9 +97,10 @@ class InfiniteRelationalModel(BaseEstimator):
         self.kinds = kinds
 
     def set_params(self, **params: Any) -> InfiniteRelationalModel:
-        """Set parameters; the iteration limit of a solver is the number of sweeps, and it has no callbacks."""
+        """Set parameters; the iteration limit of a solver is the number of sweeps; without callbacks and tests."""
         renamed = {"sweeps" if name == "solver__max_iter" else name: value for name, value in params.items()}
-        renamed.pop("solver__callbacks", None)
+        for name in ("solver__callbacks", "solver__test_edges"):
+            renamed.pop(name, None)
         return super().set_params(**renamed)
 
     def fit(self, X: Any, y: Any = None, *, observed: Any = None, states: Any = None) -> InfiniteRelationalModel:

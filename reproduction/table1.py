@@ -52,10 +52,10 @@ PAPER = {
 EPSILON = 0.1
 """Section 4.2's rule for linked entities: rounds of mean field end when no belief changes by more."""
 
-DEFAULT_TEMPLATES = ("within nation", "within pair", "across subject", "across object")
-"""Those that the paper counts its candidates over, and that a `RelationalField` uses by default."""
+BASE_TEMPLATES = ("within nation", "within pair", "across subject", "across object")
+"""Those that the paper counts its candidates over, and `templates="base"` stands for."""
 
-SWAPPED = (*DEFAULT_TEMPLATES, "swapped subject object")
+SWAPPED = (*BASE_TEMPLATES, "swapped subject object")
 SHARED = (*SWAPPED, "shared subject")
 
 
@@ -113,7 +113,7 @@ class Setting:
             return configure(ChosenPenalties() if self.chosen else MarkovField(), params)
         for name in ("missing", "inference"):
             params[name] = MeanField(tolerance=EPSILON) if params[name] == "mean-field" else params[name]
-        return configure(ChosenPenalty() if self.chosen else RelationalField(), params)
+        return configure(ChosenPenalty() if self.chosen else RelationalField(), {"templates": "base", **params})
 
 
 def configure(estimator: Any, params: Mapping[str, Any]) -> Any:
@@ -271,7 +271,8 @@ def compare(rows: Sequence[Row]) -> Iterator[Comparison]:
 
 
 def count_candidates(table: Any) -> Candidates:
-    """Count the candidates of a table, or of linked tables, over the default templates."""
+    """Count the candidates of a table, or of linked tables, over the base templates."""
+    table = table.replace(templates="base") if isinstance(table, Relational) else table
     kind = RelationalField if isinstance(table, Relational) else MarkovField
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

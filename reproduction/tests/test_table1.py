@@ -133,11 +133,11 @@ def test_the_paper_is_never_mixed_with_what_departs_from_it() -> None:
     assert field.induction == PaperCFI(threshold=0.2, batch_size=50)
 
 
-def test_the_default_templates_are_those_that_are_named(animals: pl.DataFrame) -> None:
+def test_the_base_templates_are_those_that_are_named(animals: pl.DataFrame) -> None:
     nations = load_dataset("nations").closed_world()
     fields = [
         RelationalField(l1=2.0, templates=t, solver=Solver(max_iter=1, certify=False))
-        for t in (None, table1.DEFAULT_TEMPLATES)
+        for t in ("base", table1.BASE_TEMPLATES)
     ]
     assert len({field.fit(nations).field_.layout.templates for field in fields}) == 1
 

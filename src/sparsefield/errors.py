@@ -19,6 +19,15 @@ class DataError(ValueError):
     """The data cannot be used; the message names the column, row or file, and the remedy."""
 
 
+@contextmanager
+def prefix_errors(place: object) -> Iterator[None]:
+    """Prefix errors in the data with their place."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{place}: {error}") from None
+
+
 class ModelFileError(ValueError):
     """A file is not a model file that this version can read."""
 
@@ -41,6 +50,10 @@ class GuessWarning(UserWarning):
 
 class DateTextWarning(UserWarning):
     """A column holds dates as text, which are categories without an order."""
+
+
+class NumberTextWarning(UserWarning):
+    """A column holds many numbers as text, which are categories without an order."""
 
 
 class ClippedValueWarning(UserWarning):

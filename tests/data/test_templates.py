@@ -150,6 +150,14 @@ def test_one_template_may_be_given_without_a_list(given) -> None:
     assert nations(templates=given).templates == (Template("across", ("subject",)),)
 
 
+def test_a_word_for_templates_may_stand_in_a_list_but_not_beside_others() -> None:
+    for word in ("auto", "base"):
+        assert nations(templates=[word]).templates == nations(templates=word).templates == word
+        assert resolve_templates(nations(), [word]) == resolve_templates(nations())
+    with pytest.raises(DataError, match="templates has 'auto' and more; it must be 'auto' alone"):
+        resolve_templates(nations(), ["auto", "base"])
+
+
 def test_links_of_a_template_must_fit_together() -> None:
     tables = {"a": pl.DataFrame({"id": [1], "b": [1], "x": [0]}), "b": pl.DataFrame({"id": [1], "a": [1], "x": [0]})}
     links = {"ab": ("a", "b", "b"), "ba": ("b", "a", "a")}

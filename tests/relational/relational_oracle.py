@@ -536,7 +536,7 @@ def compiled(data: Relational, layout: Layout, slow: SlowRelational | None = Non
         tables.append(table)
     nothing = np.empty(0, dtype=np.int64)
     touch = [(nothing, nothing) if t.kind == "within" else row_pairs(data, t) for t in layout.templates]
-    return Dataset.linked(layout, tables, touch)
+    return Dataset.linked(layout, tables, touch).with_tables(tables)
 
 
 def by_column(schema: Schema, probabilities: np.ndarray) -> list[tuple[str, Any, np.ndarray]]:

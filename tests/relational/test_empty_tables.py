@@ -80,7 +80,7 @@ def test_nobody_need_be_linked(kind) -> None:
 
 
 def test_rows_to_predict_may_be_gone_at_prediction() -> None:
-    field = RelationalField(l1=2.0).set_params(**OPTIONS).fit(posted(80))
+    field = RelationalField(l1=2.0, templates="base").set_params(**OPTIONS).fit(posted(80))
     data = posted(0)
     check_answers(field, data)
     found = field.predict_proba(data)

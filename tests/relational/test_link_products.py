@@ -14,7 +14,7 @@ from sparsefield.data import link_product, relational, row_pairs, template_ends
 from sparsefield.data.layout import COUNT_COLUMN
 from sparsefield.data.relational import link_steps
 from sparsefield.errors import DataError
-from sparsefield.estimators import relational_field
+from sparsefield.estimators import template_induction
 
 TEMPLATES = [
     Template("sum", ("sender", "home")),
@@ -134,7 +134,7 @@ def test_fields_over_hubs_are_those_over_listed_pairs(monkeypatch) -> None:
     assert np.isfinite(field.log_likelihood(data))  # which lists the pairs
 
 
-def test_a_path_is_found_in_a_sample_of_the_rows(monkeypatch) -> None:
+def test_a_path_is_found_in_a_sample_of_the_rows_where_another_template_has_too_many_pairs(monkeypatch) -> None:
     data, _ = shop(hidden=0.0, customers=1500)
     sample, share = relational.sample_rows(data, 8000, seed=0)
     assert 0.3 < share < 0.6
@@ -142,10 +142,12 @@ def test_a_path_is_found_in_a_sample_of_the_rows(monkeypatch) -> None:
     buyers = sample.tables["order"]["buyer"]
     assert buyers.is_in(sample.tables["customer"]["customer"].to_list()).all()
     assert len(buyers) == data.tables["order"]["buyer"].is_in(sample.tables["customer"]["customer"].to_list()).sum()
-    monkeypatch.setattr(relational_field, "SEARCHED_ROWS", 8000)
+    monkeypatch.setattr(template_induction, "SEARCHED_ROWS", 8000)
+    monkeypatch.setattr(relational, "MAX_PAIRS", 10)
     field = RelationalField(l1=6.0, templates="auto", random_state=0).fit(data)
     assert field.template_search_[0].startswith("templates are tried on 57.3% of the rows")
-    assert field.template_search_[1].startswith("mean buyer of what added")
+    assert field.template_search_[1].startswith("shared buyer left out: The template 'shared buyer' has")
+    assert field.template_search_[2].startswith("mean buyer of what added")
     assert "mean buyer of what" in field.features_["template"].to_list()
     assert field.converged_
 

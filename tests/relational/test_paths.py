@@ -8,10 +8,10 @@ import numpy as np
 import polars as pl
 import pytest
 
-from sparsefield import MeanField, Relational, RelationalField, load
+from sparsefield import FixedGraph, MeanField, Relational, RelationalField, load
 from sparsefield.analysis.network import Network
 from sparsefield.compute import Threads
-from sparsefield.data import compile_table, learn_schema, resolve_templates, weigh_rows
+from sparsefield.data import OffsetLink, compile_table, learn_schema, resolve_templates, weigh_rows
 from sparsefield.data.dataset import Dataset
 from sparsefield.data.layout import Layout, are_valid_pairs
 from sparsefield.errors import DataError
@@ -49,7 +49,7 @@ def compiled(data: Relational, templates: list[str]) -> Dataset:
         compile_table(data.select_variables(name), schema, width=int(width))
         for name, schema, width in zip(names, schemas, layout.widths, strict=True)
     ]
-    return Dataset.linked(layout, tables, _pairs(data, resolved))
+    return Dataset.linked(layout, tables, _pairs(data, resolved)).with_tables(tables)
 
 
 def cells_of(dataset: Dataset, data: Relational) -> dict[tuple[int, str, str], float]:
@@ -99,7 +99,7 @@ def test_a_conditional_is_a_ratio_of_potentials_of_all_cells(templates) -> None:
     with Threads(1) as engine:
         found = infer(field, dataset, MeanField(), engine).conditionals[1]
     schema, table = dataset.layout.schemas[1], data.tables["pair"]
-    for row, (i, j) in enumerate(zip(table["subject"], table["object"], strict=True)):
+    for row, (i, j) in list(enumerate(zip(table["subject"], table["object"], strict=True)))[::3]:
         for v in range(len(schema.targets)):
             columns = range(schema.target_offsets[v], schema.target_offsets[v + 1])
             logs = []
@@ -267,14 +267,44 @@ def test_features_over_paths_have_three_terms_in_tables_sentences_and_networks()
 
 def test_templates_are_induced_where_they_predict_hidden_cells() -> None:
     data = planted(3, hidden=0.1)[0]
-    field = RelationalField(l1=2.0, templates="auto", random_state=0).fit(data)
+    field = RelationalField(l1=2.0, random_state=0).fit(data)
     assert {template.label for template in field.field_.layout.templates} >= {"within pair", TRIANGLE}
     assert any(line.startswith(f"{TRIANGLE} added") for line in field.template_search_)
     assert "of the largest gain" in field.template_search_[-1]
-    again = RelationalField(l1=2.0, templates="auto", random_state=0, n_jobs=3).fit(data)
+    again = RelationalField(l1=2.0, templates=["auto"], random_state=0, n_jobs=3).fit(data)
     assert (again.field_.theta == field.field_.theta).all()
     alone = RelationalField(l1=2.0, templates=field.field_.layout.templates).fit(data)
     assert np.sort(alone.field_.theta) == pytest.approx(np.sort(field.field_.theta), abs=0.02)
+    for option in ({"induction": "full"}, {"features__max_order": 3}):  # trials are those of pairs
+        other = RelationalField(l1=2.0, random_state=0).set_params(**option).fit(data)
+        assert other.template_search_ == field.template_search_
+
+
+def test_templates_are_those_of_the_base_where_they_cannot_be_sought(tmp_path) -> None:
+    data, base = planted(1, n=12)[0], ["within pair", "swapped subject object"]
+    few = data.with_tables({"pair": data.tables["pair"].head(30)})
+    graph = FixedGraph((("pair.parent", "pair.uncle"),))
+    for options, words in (({"refit": "ml"}, "likelihood"), ({"induction": graph}, "fixed graph"), ({}, "too few")):
+        field = RelationalField(l1=2.0, **options).fit(data if options else few)
+        assert [template.label for template in field.field_.layout.templates] == base
+        assert words in field.template_search_[0]
+    field = RelationalField(l1=2.0, templates="base").fit(data)
+    assert [template.label for template in field.field_.layout.templates] == base
+    assert field.template_search_ == []
+    RelationalField(l1=2.0, random_state=0).fit(data).save(tmp_path / "field")
+    assert load(tmp_path / "field").templates  # those that were chosen, so that a later fit need not choose again
+
+
+def test_templates_are_sought_for_one_table_whose_rows_are_linked() -> None:
+    """Without links, such a table would hold out rows instead of cells."""
+    rng = np.random.default_rng(0)
+    boss, likes = np.maximum(np.arange(200) - 1, 0) // 3, rng.integers(0, 2, 200)
+    for row in range(1, 200):
+        likes[row] = likes[boss[row]] if rng.random() < 0.9 else likes[row]
+    person = pl.DataFrame({"id": range(200), "boss": boss, "likes": likes})
+    data = Relational({"person": person}, keys={"person": "id"}, links={"boss": ("person", "boss", "person")})
+    field = RelationalField(l1=2.0, random_state=0).fit(data)
+    assert field.template_search_[0].startswith("across boss added")
 
 
 def test_templates_that_promise_nothing_are_not_tried_and_default_ones_that_mislead_are_left_out() -> None:
@@ -283,11 +313,25 @@ def test_templates_that_promise_nothing_are_not_tried_and_default_ones_that_misl
     noise = data.tables["pair"].with_columns(
         *(pl.Series(name, rng.integers(0, 2, 576)) for name in ("parent", "brother", "uncle"))
     )
-    field = RelationalField(random_state=0).fit(data.replace(tables={**data.tables, "pair": noise}, templates=["auto"]))
+    data = data.replace(tables={**data.tables, "pair": noise}, templates=["auto"])
+    field = RelationalField(random_state=0).fit(data, states={"pair": {"uncle": [0, 1, 2]}})  # one never occurs
     assert [template.kind for template in field.field_.layout.templates] == ["within"]
     assert field.template_search_[0].startswith("swapped subject object left out: hidden cells -")  # a default
-    grouped = RelationalField(l1=2.0, penalty="group", templates="auto", random_state=0).fit(data)
+    assert field.template_search_[-1].endswith(f"{CYCLE} promise nothing")
+    grouped = RelationalField(l1=2.0, penalty="group", random_state=0).fit(planted(3)[0])
     assert not any(TRIANGLE in line for line in grouped.template_search_)  # which a group penalty does not select
+
+
+def test_templates_of_the_base_are_tested_where_there_are_no_others() -> None:
+    rng = np.random.default_rng(0)
+    tables = {
+        "person": pl.DataFrame({"id": range(300), **{c: rng.integers(0, 6, 300).astype(str) for c in "abc"}}),
+        "friend": pl.DataFrame({"p": rng.integers(0, 300, 600), "q": rng.integers(0, 300, 600)}),
+    }
+    links = {"next": OffsetLink("person"), "p": ("friend", "p", "person"), "q": ("friend", "q", "person")}
+    field = RelationalField(random_state=0).fit(Relational(tables, keys={"person": "id"}, links=links))
+    labels = ["across next", "joined p q"]
+    assert [line.partition(":")[0] for line in field.template_search_] == [f"{label} left out" for label in labels]
 
 
 def test_sparse_numbers_of_paths_are_those_of_dense_matrices(monkeypatch) -> None:

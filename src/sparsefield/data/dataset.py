@@ -78,7 +78,7 @@ class Dataset:
 
         ``pairs`` holds the linked rows (left, right) of each template, none for "within", and for one over paths the
         two entities of each row; or a `LinkProduct` in each direction. The blocks of ``tables`` must have room for the
-        layout's views, which is filled here.
+        layout's views, which `with_sums` fills.
         """
         neighbors = []
         for view in layout.neighbor_views:
@@ -91,30 +91,28 @@ class Dataset:
                 target, source = np.concatenate([left, right]), np.concatenate([right, left])
             neighbors.append(Neighbors.of(target, source, tables[view.target_table].n_rows))
         ends = tuple(Ends.of(*pairs[view.template]) for view in layout.path_views)
-        dataset = cls(layout, tuple(tables), tuple(neighbors), ends)
-        update_neighbor_sums(dataset, [table.blocks for table in tables])
-        return dataset
+        return cls(layout, tuple(tables), tuple(neighbors), ends)
 
-    def with_path_factors(self) -> Dataset:
-        """Return the dataset with the factors of l1 of paths.
+    def with_tables(self, tables: Sequence[Table]) -> Dataset:
+        """Return the same rows with other cells or weights, whose sums over links are filled in.
 
         Numbers of paths vary more than a state that occurs in half of the rows: they are penalized as if they did not.
         """
-        factors = []
-        for view in self.layout.path_views:
-            table = self.tables[view.table]
-            parts = [block.beliefs[view.start : view.stop] for block in table.blocks]
-            means = np.sum([part.sum(axis=1) for part in parts], axis=0) / table.n_rows
-            squares = sum(float(np.vdot(part, part)) for part in parts) / (table.n_rows * len(means))
-            factors.append(max(1.0, 2.0 * float(np.sqrt(max(squares - np.square(means).mean(), 0.0)))))
-        return replace(self, layout=replace(self.layout, path_factors=tuple(factors)))
-
-    def with_tables(self, tables: Sequence[Table]) -> Dataset:
-        """Return the same rows with other cells or weights."""
-        dataset = replace(self, tables=tuple(tables))
+        dataset, factors = replace(self, tables=tuple(tables)), []
         if self.has_links:
             update_neighbor_sums(dataset, [table.blocks for table in tables])
-        return dataset
+        if self.layout.path_factors or not self.layout.path_views:
+            return dataset
+        for view in self.layout.path_views:
+            parts = [block.beliefs[view.start : view.stop] for block in tables[view.table].blocks]
+            means = np.sum([part.sum(axis=1) for part in parts], axis=0) / tables[view.table].n_rows
+            squares = sum(float(np.vdot(part, part)) for part in parts) / (tables[view.table].n_rows * len(means))
+            factors.append(max(1.0, 2.0 * float(np.sqrt(max(squares - np.square(means).mean(), 0.0)))))
+        return replace(dataset, layout=replace(self.layout, path_factors=tuple(factors)))
+
+    def with_sums(self) -> Dataset:
+        """Return the same rows, whose sums over links and numbers of paths are filled in."""
+        return self.with_tables(self.tables)
 
     @property
     def is_sparse(self) -> bool:
@@ -305,6 +303,8 @@ def hold_out_cells(
 ) -> Iterator[tuple[Dataset, list[np.ndarray]]]:
     """Yield, for each fold, the rows with the held-out cells missing, and a mask of these, (targets, rows) by table.
 
+    Sums over links are left to `Dataset.with_tables`.
+
     One fold holds out a ``share`` of the cells; several are disjoint and cover all of them. Cells without weight are
     never held out, nor cells that are the last example of their state.
     """
@@ -319,7 +319,7 @@ def hold_out_cells(
                 cells &= np.isin(states, states[~cells])
             held_out.append(chosen)
             tables.append(rebuild_table(table, np.where(chosen, -1, codes), np.arange(table.n_rows), int(width)))
-        yield dataset.with_tables(tables), held_out
+        yield replace(dataset, tables=tuple(tables)), held_out
 
 
 def weigh_rows(dataset: Dataset, factors: np.ndarray) -> Dataset:

@@ -11,6 +11,9 @@ from sparsefield.errors import DataError
 
 Kind = Literal["within", "across", "shared", "swapped", "joined", "mean", "sum", "triangle", "cycle"]
 
+AUTO, BASE = "auto", "base"
+"""Stand for templates that a fit chooses by itself, and for those it begins with."""
+
 
 @dataclass(frozen=True)
 class ForeignKey:
@@ -169,13 +172,18 @@ def as_template(given: Template | str | Sequence[str] | Mapping[str, Any]) -> Te
     return Template(words[0], tuple(words[1:]))  # pyright: ignore[reportArgumentType]
 
 
-def as_templates(given: Any) -> tuple[Template, ...]:
-    """Return templates from a list, or from a single template in any form."""
-    if isinstance(given, (str, Mapping, Template)):
-        return (as_template(given),)
-    if not isinstance(given, Iterable):
+def as_templates(given: Any) -> tuple[Template, ...] | str | None:
+    """Return templates from a list, or a single one in any form; "auto" and "base", also in a list, and None stay."""
+    if given is None:
+        return None
+    parts = [given] if isinstance(given, (str, Mapping, Template)) else given
+    if not isinstance(parts, Iterable):
         raise DataError(f"templates is {given!r}; it must be a list such as ['within person', 'across employer'].")
-    return tuple(as_template(one) for one in given)
+    parts = list(parts)
+    words = [str(part) for part in parts if part in (AUTO, BASE)]
+    if words and len(parts) > 1:
+        raise DataError(f"templates has {words[0]!r} and more; it must be {words[0]!r} alone, or a list of templates.")
+    return words[0] if words else tuple(map(as_template, parts))
 
 
 def as_link(name: str, given: Link | Sequence[str]) -> Link:

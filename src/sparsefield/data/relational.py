@@ -16,7 +16,7 @@ from sparsefield.data.labels import Label, factorize
 from sparsefield.data.link_products import LinkProduct
 from sparsefield.data.links import ForeignKey, Link, OffsetLink, Template, as_link, as_names, as_templates
 from sparsefield.data.sparse_matrix import expand
-from sparsefield.errors import DataError, count, list_first
+from sparsefield.errors import DataError, count, list_first, prefix_errors
 
 MAX_PAIRS = 200_000_000
 """Largest number of pairs of rows of a template. Compilation takes about 45 bytes per pair, so this is some 9 GB."""
@@ -24,9 +24,6 @@ MAX_PAIRS = 200_000_000
 MAX_LISTED = 100_000
 """Largest number of pairs of rows with a shared neighbor that are listed where they need not be: sums over more of them
 are those over the neighbor's rows less the own part, and inference takes these as expected."""
-
-AUTO = "auto"
-"""Stands for templates that a fit finds by itself, beyond the default ones."""
 
 Rows = tuple[np.ndarray, np.ndarray]
 
@@ -48,9 +45,9 @@ class Relational:
     ignore : {table: columns}
         Columns that are left out. Keys and columns of links are no variables in any case.
     templates : list of templates, such as ``"across subject"`` or a `Template`
-        The kinds of pairs of rows over which features are defined. The default, None, is within each table and across
-        each link; rows that are joined by a table without variables are linked through it; and pairs r(n, m) of
-        entities without variables are linked with r(m, n).
+        The kinds of pairs of rows over which features are defined. "base" stands for those within each table and
+        across each link; rows that are joined by a table without variables are linked through it; and pairs r(n, m) of
+        entities without variables are linked with r(m, n). "auto" and None: a fit chooses, see `RelationalField`.
 
     Examples
     --------
@@ -81,9 +78,7 @@ class Relational:
         self.links = {name: as_link(name, given) for name, given in given_links.items()}
         self.observed = _columns_by_table(observed, "observed")
         self.ignore = _columns_by_table(ignore, "ignore")
-        self.templates = AUTO if templates in (AUTO, [AUTO]) else templates
-        if self.templates not in (None, AUTO):
-            self.templates = as_templates(templates)
+        self.templates = as_templates(templates)
         self._pairs: dict[str, tuple[np.ndarray, np.ndarray]] = {}
         self._row_of_key: dict[str, dict[Label, int]] = {}
         self._check()
@@ -138,10 +133,7 @@ class Relational:
         return self._pairs[name]
 
     def link_matrix(self, name: str, ahead: bool) -> sp.csr_array:
-        """Return a matrix of ones for the rows of the table of a link, and those to which they are linked.
-
-        Not ``ahead``, it is transposed.
-        """
+        """Return ones for rows of the table of a link and those to which they are linked, transposed if not ahead."""
         ends, link = self.linked_rows(name), self.links[name]
         shape = self.sources[link.table].n_rows, self.sources[link.to].n_rows
         matrix = sp.csr_array((np.ones(len(ends[0])), ends), shape=shape)
@@ -186,7 +178,7 @@ class Relational:
             raise DataError(f"{where}; columns: {list_first(names, 8)}.")
 
     def _factorized(self, table: str, column: str) -> tuple[list[Label], np.ndarray]:
-        try:
+        with prefix_errors(f"Table {table!r}"):
             cells = self.sources[table].column(column)
             if cells.in_days:
                 raise DataError(
@@ -194,8 +186,6 @@ class Relational:
                     "convert it first, for instance with astype(str)."
                 )
             return factorize(cells)
-        except DataError as error:
-            raise DataError(f"Table {table!r}: {error}") from None
 
     def _rows_by_key(self, table: str) -> dict[Label, int]:
         if table in self._row_of_key:
@@ -320,6 +310,8 @@ def row_pairs(data: Relational, template: Template) -> Rows:
     which each row is linked, -1 for none.
     """
     left, right = template_ends(data.links, template)
+    if template.kind == "within":
+        return np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
     one, other = data.linked_rows(template.names[0]), data.linked_rows(template.names[-1])
     if template.over_paths:
         entities = np.full((2, data.sources[left].n_rows), -1)
@@ -388,7 +380,9 @@ def link_steps(links: Mapping[str, Link], template: Template) -> list[tuple[str,
 
 
 def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, str]:
-    """Return the tables at the two ends of a template over links."""
+    """Return the tables at the two ends of a template."""
+    if template.kind == "within":
+        return template.names[0], template.names[0]
     for name in template.names:
         if name not in links:
             known = ", ".join(links) or "none"
@@ -413,12 +407,11 @@ def template_ends(links: Mapping[str, Link], template: Template) -> tuple[str, s
 
 
 def resolve_templates(data: Relational, templates: Any = None) -> tuple[Template, ...]:
-    """Return the given templates, those of the data, or the default ones, also for "auto"; check them."""
-    if templates is None:
-        templates = data.templates
-    if templates is None or templates == AUTO:
-        return tuple(_default_templates(data))
-    resolved = tuple(sorted(as_templates(templates), key=lambda template: template.over_paths))
+    """Return the given templates, or else those of the data, checked; without any, those that a search begins with."""
+    templates = data.templates if templates is None else as_templates(templates)
+    if not isinstance(templates, tuple):
+        return tuple(_base_templates(data))
+    resolved = tuple(sorted(templates, key=lambda template: template.over_paths))
     for k, template in enumerate(resolved):
         if any(template.label == other.label for other in resolved[:k]):
             raise DataError(f"The template {template.label!r} is given twice.")
@@ -433,7 +426,7 @@ def resolve_templates(data: Relational, templates: Any = None) -> tuple[Template
     return resolved
 
 
-def _default_templates(data: Relational) -> Iterable[Template]:
+def _base_templates(data: Relational) -> Iterable[Template]:
     without_variables = {name for name in data.tables if not data.variables(name)}
     yield from (Template("within", (name,)) for name in data.tables if name not in without_variables)
     for name, link in data.links.items():

@@ -26,10 +26,18 @@ from sparsefield.data.number_levels import (
     standardize,
 )
 from sparsefield.data.schema import Kind, Role, Schema, Transform, Variable
-from sparsefield.errors import CovariateWarning, DataError, DateTextWarning
+from sparsefield.errors import CovariateWarning, DataError, DateTextWarning, NumberTextWarning
 
 DATE_TEXT = re.compile(r"\s*\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([T ]\d|\s*$)")
 """Dates as text, such as "2024-02-29" or "2024-02-29 12:30"."""
+
+NUMBER_TEXT = re.compile(r"\s*[+-]?(0|[1-9]\d*)([.,]\d+)?\s*$")
+"""Numbers as text; those that begin with more zeros are codes."""
+
+TEXTS: tuple[tuple[re.Pattern[str], int, str, str, type[UserWarning]], ...] = (
+    (DATE_TEXT, 1, "dates", "pandas.to_datetime", DateTextWarning),
+    (NUMBER_TEXT, config.NUMERIC_STATES, "numbers", "pandas.to_numeric", NumberTextWarning),
+)
 
 MOST_MISSING = 0.05
 """Share of the rows in which an observed column may be missing without a warning."""
@@ -130,13 +138,15 @@ def learn_from_summaries(
                 continue
             states = list(variable.states)
             are_text = len(states) > 1 and all(isinstance(state, str) for state in states)
-            if name not in given and are_text and all(map(DATE_TEXT.match, map(str, states))):
-                warnings.warn(
-                    f"Column {name!r} holds dates as text, such as {states[0]!r}, whose order is lost: "
-                    f"convert it, as with pandas.to_datetime, or confirm it with kinds={{{name!r}: 'nominal'}}.",
-                    DateTextWarning,
-                    stacklevel=3,
-                )
+            unordered = name not in given and name not in known and are_text and not summary.column_type[0]
+            for pattern, least, what, function, warning in TEXTS if unordered else ():
+                if len(states) > least and all(map(pattern.match, map(str, states))):
+                    warnings.warn(
+                        f"Column {name!r} holds {what} as text, such as {states[0]!r}, whose order is lost: convert "
+                        f"it, as with {function}, or confirm it with kinds={{{name!r}: 'nominal'}}.",
+                        warning,
+                        stacklevel=3,
+                    )
             if kind.kind == "ordinal":
                 variable = make_ordinal(variable, kind.order)
             elif symmetric and len(variable.states) > 2:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,24 +13,23 @@ from sklearn.utils.validation import check_is_fitted
 from sparsefield.data import (
     AUTO,
     Dataset,
-    JoinedColumns,
     Label,
     Layout,
     Relational,
     Schema,
     Template,
+    as_templates,
     compile_table,
     fill_cells,
     learn_schema,
     link_product,
     resolve_templates,
     row_pairs,
-    sample_rows,
     template_ends,
     warn_incomplete_covariates,
 )
 from sparsefield.data.link_products import LinkProduct
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, prefix_errors
 from sparsefield.estimators.answers import (
     Cells,
     Fill,
@@ -51,7 +49,7 @@ from sparsefield.estimators.compiled_rows import (
 )
 from sparsefield.estimators.field_estimator import FieldEstimator, TrainingData, as_seed
 from sparsefield.estimators.queries import find_completion
-from sparsefield.estimators.template_induction import candidate_templates, induce_templates
+from sparsefield.estimators.template_induction import induce_templates
 from sparsefield.estimators.training import check_parameters, train
 from sparsefield.inference import MeanField, draw, settle_paths
 from sparsefield.inference.elimination import MAX_CELLS
@@ -59,11 +57,6 @@ from sparsefield.inference.gibbs import AIS
 from sparsefield.model import Field
 from sparsefield.options import COUNT, problems_of, raise_problems
 from sparsefield.parameters import BURN_IN
-
-Columns = Mapping[str, JoinedColumns]
-
-SEARCHED_ROWS = 100_000
-"""Rows of all tables among which templates are sought; of larger ones there is a sample."""
 
 TOLERANCE = 1e-3
 """Tolerance of mean field over linked rows. The paper has 0.1, which can stop long before beliefs have propagated along
@@ -79,12 +72,13 @@ class RelationalField(FieldEstimator):
 
     Parameters
     ----------
-    templates : list of templates, such as ``"across subject"`` or a `Template`
-        Kinds of pairs of rows that features may connect. None takes those of the data, or else the default: within
+    templates : "auto", "base", or a list of templates such as ``"across subject"`` or a `Template`
+        Kinds of pairs of rows that features may connect; None takes those of the data, or else "auto". "base" is within
         each table, and across each link. "auto" also tries those that are swapped, shared, joined, means along two or
         three links, triangles and cycles, in the order of the gains that their features promise, and adds what
-        predicts hidden cells better. Of tables of which all rows are searched it leaves out what is across or swapped
-        where hidden cells are predicted worse with it. ``template_search_`` says what happened.
+        predicts hidden cells better. Where all rows are searched it leaves out templates across links, swapped and
+        joined ones with which hidden cells are predicted worse. ``template_search_`` says what happened, and why a
+        search was impossible, as with a `FixedGraph` or by likelihood: then "auto" is "base".
     missing, inference
         "em" draws the missing cells of all tables together. "mean-field" updates all linked rows in a fixed order until
         no belief changes by more than 0.001; ``MeanField(tolerance=0.1)`` is the paper's rule.
@@ -131,51 +125,42 @@ class RelationalField(FieldEstimator):
         for option, mapping in (("states", states or {}), ("kinds", kinds)):
             for name in mapping:
                 data.require_table(name, f"{option}=")
-        columns = _columns(data, names)
-        schemas = tuple(self._learn_schema(data, name, columns[name], (states or {}).get(name)) for name in names)
+        schemas = tuple(self._learn_schema(data, name, (states or {}).get(name)) for name in names)
 
-        def compile(templates: Sequence[Template], data: Relational = data, columns: Columns = columns) -> Dataset:
+        def compile(templates: Sequence[Template], data: Relational = data) -> Dataset:
             templates = resolve_templates(data, templates)
             ends = tuple(_ends(data, names, template) for template in templates)
-            lacking = [words for words, wrong in self._path_problems().items() if wrong]
+            lacking = self._lacking_for_paths()
             pairs = _pairs(data, templates, listed=bool(lacking))
-            has_neighbor_count = tuple(
-                _neighbor_counts_differ(data, names, *parts) for parts in zip(templates, ends, pairs, strict=True)
-            )
+            parts = zip(templates, ends, pairs, strict=True)
+            has_neighbor_count = tuple(_neighbor_counts_differ(data, names, *part) for part in parts)
             layout = Layout(names, schemas, templates, ends, has_neighbor_count)
             if lacking and any(template.over_paths or template.along_links for template in templates):
-                raise DataError(f"The templates 'mean', 'sum', 'triangle' and 'cycle' need {lacking[0]}.")
-            dataset = _compile(columns, layout, pairs)
-            return dataset.with_path_factors() if layout.path_views else dataset
+                raise DataError(f"The templates 'mean', 'sum', 'triangle' and 'cycle' need {lacking}.")
+            return _compile(data, layout, pairs)
 
-        dataset, start = compile(resolve_templates(data, self.templates)), None
-        if (data.templates if self.templates is None else self.templates) == AUTO:
-            base = dataset.layout.templates
-            with threads_for(self, dataset) as engine:
-                possible = not any(self._path_problems().values())
-                candidates = candidate_templates(data, base)
-                candidates = [t for t in candidates if possible or not (t.over_paths or t.along_links)]
-                sample, share = sample_rows(data, SEARCHED_ROWS, as_seed(self.random_state) or 0)
-                chosen, start, self.template_search_ = induce_templates(
-                    self,
-                    base,
-                    candidates,
-                    partial(compile, data=sample, columns=_columns(sample, names)),
-                    engine,
-                    share,
-                )
-                start = start if share == 1.0 else None
-            dataset = compile(chosen) if chosen != base else dataset
-        yield TrainingData(dataset, next(iter(data.sources.values())).kind, start=start)
+        templates = data.templates if self.templates is None else as_templates(self.templates)
+        dataset, start, self.template_search_ = compile(resolve_templates(data, templates)), None, []
+        if templates in (None, AUTO):
+            chosen, paths = dataset.layout.templates, not self._lacking_for_paths()
+            try:
+                with threads_for(self, dataset) as engine:
+                    search = induce_templates(self, data, dataset, compile, engine, paths=paths)
+                chosen, start, self.template_search_ = search
+            except DataError as error:
+                self.template_search_ = [f"templates are not sought: {error}"]
+            dataset = compile(chosen) if chosen != dataset.layout.templates else dataset
+        yield TrainingData(dataset.with_sums(), next(iter(data.sources.values())).kind, start=start)
 
-    def _path_problems(self) -> dict[str, bool]:
-        """Return what features over three linked rows need, and whether the options lack it."""
-        return {
-            "objective='pl'": not self.resolve("objective").is_pseudo_likelihood,
-            "penalty='l1'": self.penalty != "l1",
-            "refit=False or refit=True": self.refit == "ml",
-            "rows on this machine": self.resolve("solver").engine is not None,
+    def _lacking_for_paths(self) -> str:
+        """Return the first option that features over three linked rows need, and this estimator lacks; or nothing."""
+        needed = {
+            "objective='pl'": self.resolve("objective").is_pseudo_likelihood,
+            "penalty='l1'": self.penalty == "l1",
+            "refit=False or refit=True": self.refit != "ml",
+            "rows on this machine": self.resolve("solver").engine is None,
         }
+        return next((words for words, there in needed.items() if not there), "")
 
     def transform(self, data: Relational, *, fill: Fill = "auto") -> Relational:
         """Return ``data`` with each missing cell filled, as the same kinds of tables: see `MarkovField.transform`."""
@@ -234,8 +219,8 @@ class RelationalField(FieldEstimator):
         Linked rows depend on each other, so that single rows have none: see `MarkovField.log_likelihood`.
         """
         if any(template.over_paths or template.along_links for template in self.field_.layout.templates):
-            words = "Triangles, cycles and paths along links connect all rows"
-            raise DataError(f"{words}: such a field has no log-likelihood; use score.")
+            words = "Triangles, cycles and paths along links connect all rows: such a field has no log-likelihood"
+            raise DataError(f'{words}. Use score, or a fit with templates="base" (--template base).')
         return joint_log_likelihood(self, self.field_, self._compile_densely(X, listed=True), ais, linked=True)
 
     def sample(
@@ -267,7 +252,7 @@ class RelationalField(FieldEstimator):
         for template, ends in zip(layout.templates, layout.ends, strict=True):
             if _ends(data, layout.tables, template) != ends:
                 raise DataError(f"The template {template.label!r} connects other tables than it was learned with.")
-        dataset = _compile(_columns(data, layout.tables), layout, _pairs(data, layout.templates, listed))
+        dataset = _compile(data, layout, _pairs(data, layout.templates, listed)).with_sums()
         with threads_for(self, dataset) as engine:
             return settle_paths(self.field_, dataset, engine)
 
@@ -282,16 +267,12 @@ class RelationalField(FieldEstimator):
         filled = {name: fill_cells(data.tables[name], data.sources[name], part) for name, part in parts.items() if part}
         return data.with_tables(filled)
 
-    def _learn_schema(
-        self, data: Relational, table: str, source: JoinedColumns, states: Mapping[str, Sequence[Label]] | None
-    ) -> Schema:
-        observed = data.observed.get(table, ())
-        try:
+    def _learn_schema(self, data: Relational, table: str, states: Mapping[str, Sequence[Label]] | None) -> Schema:
+        source, observed = data.select_variables(table), data.observed.get(table, ())
+        with prefix_errors(f"Table {table!r}"):
             kinds: Any = self.kinds.get(table, "auto") if isinstance(self.kinds, Mapping) else self.kinds
             symmetric = self.resolve("features").coding == "symmetric"
             schema = learn_schema(source, observed=observed, kinds=kinds, states=states, symmetric=symmetric)
-        except DataError as error:
-            raise DataError(f"Table {table!r}: {error}") from error
         warn_incomplete_covariates(source, observed)
         return schema
 
@@ -304,7 +285,7 @@ class RelationalField(FieldEstimator):
 
     def _plain_params(self) -> dict[str, Any]:
         params = super()._plain_params()
-        if self.templates is not None:
+        if self.templates is not None or getattr(self, "template_search_", ()):  # those that were chosen stay
             params["templates"] = [template.as_plain() for template in self.field_.layout.templates]
         return params
 
@@ -325,26 +306,15 @@ def _checked(data: Any) -> Relational:
     return data
 
 
-def _columns(data: Relational, names: Sequence[str]) -> Columns:
-    return {name: data.select_variables(name) for name in names}
-
-
 def _ends(data: Relational, names: Sequence[str], template: Template) -> tuple[int, int]:
     """Return the tables at the two ends of a template, -1 for one that is not among ``names``."""
-    ends = (template.names[0],) * 2 if template.kind == "within" else template_ends(data.links, template)
-    left, right = (names.index(end) if end in names else -1 for end in ends)
+    left, right = (names.index(end) if end in names else -1 for end in template_ends(data.links, template))
     return left, right
 
 
 def _pairs(data: Relational, templates: Sequence[Template], listed: bool = False) -> list[Any]:
-    """Return the rows (left, right) that each template connects, none for "within", or sums in both directions."""
-    nothing = np.empty(0, dtype=np.int64)
-    return [
-        (nothing, nothing)
-        if template.kind == "within"
-        else link_product(data, template, listed=listed) or row_pairs(data, template)
-        for template in templates
-    ]
+    """Return the rows (left, right) that each template connects, or sums in both directions."""
+    return [link_product(data, template, listed=listed) or row_pairs(data, template) for template in templates]
 
 
 def _neighbor_counts_differ(
@@ -355,20 +325,16 @@ def _neighbor_counts_differ(
         return False, False
     if isinstance(pairs[0], LinkProduct):
         return len(np.unique(pairs[0].counts)) > 1, len(np.unique(pairs[1].counts)) > 1
-    if template.symmetric:
-        both = np.concatenate(pairs)
-        pairs = both, both
+    pairs = [np.concatenate(pairs)] * 2 if template.symmetric else pairs
     sizes = [data.sources[names[end]].n_rows for end in ends]
     left, right = (len(np.unique(np.bincount(rows, minlength=n))) > 1 for rows, n in zip(pairs, sizes, strict=True))
     return left, right
 
 
-def _compile(columns: Columns, layout: Layout, pairs: Sequence[Any]) -> Dataset:
-    """Compile all tables, given by their columns, and the pairs of rows that templates connect."""
+def _compile(data: Relational, layout: Layout, pairs: Sequence[Any]) -> Dataset:
+    """Compile all tables, and the pairs of rows that templates connect, without any sums."""
     tables = []
     for name, schema, width in zip(layout.tables, layout.schemas, layout.widths, strict=True):
-        try:
-            tables.append(compile_table(columns[name], schema, width=int(width), name=name))
-        except DataError as error:
-            raise DataError(f"Table {name!r}: {error}") from error
+        with prefix_errors(f"Table {name!r}"):
+            tables.append(compile_table(data.select_variables(name), schema, width=int(width), name=name))
     return Dataset.linked(layout, tables, pairs)

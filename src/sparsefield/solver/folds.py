@@ -204,7 +204,7 @@ class FoldGrid:
         """
         first = self._folds[0].points
         tried = [index for index, l1 in enumerate(self._values) if l1 in first]
-        pooled = [index for index in tried if self._is_pooled(index)] or tried
+        pooled = [index for index in tried if self._n_fitted(index) >= self._n_few] or tried
         points = {}
         for index in tried:
             near = min(pooled, key=lambda other: abs(other - index))
@@ -213,9 +213,6 @@ class FoldGrid:
             points[index] = PathPoint(own.l1, np.concatenate([own.scores, others]), own.field, every.weights)
         return points
 
-    def _is_pooled(self, index: int) -> bool:
-        return self._n_fitted(index) >= self._n_few
-
     def _n_fitted(self, index: int) -> int:
         return sum(self._values[index] in fold.points for fold in self._folds)
 
@@ -223,10 +220,13 @@ class FoldGrid:
 # -- division of the data ----------------------------------------------------------------------------------------------
 
 
+FoldRows = tuple[Dataset, Callable[[Path], Scores]]
+
+
 class SelectionPlan(NamedTuple):
     """The folds of a choice of l1."""
 
-    folds: Sequence[Callable[[], tuple[Dataset, Callable[[Path], Scores]]]]
+    folds: Sequence[Callable[..., FoldRows]]
     """Functions that return a dataset to learn from, and the scorer of its fields; most may never be needed."""
     scale: float
     """Factor from the l1 of the folds, which have fewer rows, to that of all rows."""
@@ -283,6 +283,13 @@ def _hold_out(
                 f"l1='auto' needs {BATCHES} rows to hold out, and finds {count} of {dataset.n_rows}: pass "
                 "selection='ebic', or a number as l1."
             )
+    return cell_folds(dataset, criterion, engine, options, rng)
+
+
+def cell_folds(
+    dataset: Dataset, criterion: HeldOut, engine: Engine, options: SelectionOptions, rng: np.random.Generator
+) -> SelectionPlan | None:
+    """Return folds of hidden cells, whose functions take beliefs of an earlier fit; None where there are too few."""
     n_folds = 1 if criterion.folds == "auto" else criterion.folds
     share = criterion.share_of(n_folds)
     folds = []
@@ -292,8 +299,15 @@ def _hold_out(
         codes = [table.codes() for table in dataset.tables]
         cells = HiddenCells(train, codes, hidden, [rng.integers(0, BATCHES, table.shape) for table in codes])
         scorer = partial(score_cells, cells=cells, engine=engine, options=options)
-        folds.append(partial(lambda *fold: fold, train, scorer))
+        folds.append(partial(_cell_fold, train, scorer))
     return SelectionPlan(folds, float(np.sqrt(1.0 / (1.0 - share))), criterion)
+
+
+def _cell_fold(train: Dataset, scorer: Callable[[Path], Scores], beliefs: Sequence[np.ndarray] = ()) -> FoldRows:
+    """Return rows with hidden cells, whose ``beliefs`` are those of an earlier fit (target columns, rows) by block."""
+    for (_, block), values in zip(train.blocks(), beliefs, strict=False):
+        block.beliefs[: len(values)] = values
+    return train.with_sums(), scorer
 
 
 def _held_out_rows(

@@ -88,7 +88,7 @@ def test_shells_complete_commands() -> None:
 
 
 def test_the_time_left_is_that_of_the_count_that_runs(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    clock = iter([0.0, 0.0, 10.0, 10.0, 12.0, 12.0, 40.0, 40.0])
+    clock = iter([0.0, 0.0, 10.0, 10.0, 12.0, 12.0, 40.0, 40.0, 50.0, 50.0, 53.0, 53.0])
     monkeypatch.setattr("sparsefield.app.cli.console.time.perf_counter", lambda: next(clock))
     watch = StatusLine("Drawing")
     watch._next = 0.0
@@ -97,9 +97,17 @@ def test_the_time_left_is_that_of_the_count_that_runs(monkeypatch: pytest.Monkey
         watch.show_progress(done, 4)
     watch._next = 0.0
     watch.show_progress(1, 2)  # another count: its first unit took 28 s
+    watch.change_title("Predicting")
+    for done in (1, 2):
+        watch._next = 0.0
+        watch.show_progress(done, 3)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "Drawing: 25% done, about 30 s left, 10.0 s"
-    assert lines[-1] == "Drawing: 50% done, about 28 s left, 40.0 s"
+    assert lines[-3:] == [
+        "Drawing: 50% done, about 28 s left, 40.0 s",
+        "Predicting: 33% done, 50.0 s",
+        "Predicting: 67% done, about 3 s left, 53.0 s",
+    ]
 
 
 def test_compiling_is_told_once_and_only_where_something_is_compiled(capsys) -> None:

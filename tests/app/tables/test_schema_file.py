@@ -155,8 +155,9 @@ def test_triples_may_be_the_data(folder: Path) -> None:
     data = read_schema(written(folder, text))
     assert data.tables["pair"].height == 4
     assert data.templates == (Template("across", ("object",)),)
-    (folder / "other.toml").write_text('templates = "auto"' + text.partition("]")[2])
-    assert read_schema(folder / "other.toml").templates == "auto"
+    for word in ("auto", "base"):
+        (folder / "other.toml").write_text(f'templates = "{word}"' + text.partition("]")[2])
+        assert read_schema(folder / "other.toml").templates == word
     assert read_schema(written(folder, text + 'pairs = "mentioned"\n')).tables["pair"].height == 1
 
 

@@ -204,8 +204,8 @@ class LearningOptions:
         learning_option(
             "--template",
             metavar="TEMPLATE",
-            help="Pairs of rows that features of linked tables connect, such as 'within person', 'across employer', "
-            "'swapped from to'; 'auto' finds them; by default those of the schema file. May be repeated.",
+            help="Pairs of rows that features of linked tables connect, such as 'within person' (may be repeated). "
+            "'base' stands for within and across; 'auto', without a schema file that names some, finds them.",
         ),
     ] = None
     settings: Annotated[
@@ -321,9 +321,8 @@ def make_estimator(dataset: InputData, learning: LearningOptions, *, jobs: int |
     if learning.latent and dataset.linked:
         raise DataError("--latent is for one table; DATA describes linked tables.")
     if dataset.linked:
-        templates: Any = "auto" if learning.template == ["auto"] else learning.template
-        resolve_templates(dataset.X, templates)  # reports a mistake in them before any work is done
-        field = RelationalField(templates=templates)
+        resolve_templates(dataset.X, learning.template)  # reports a mistake in them before any work is done
+        field = RelationalField(templates=learning.template)
     else:
         latent: dict[str, int] = {}
         for word in learning.latent or ():

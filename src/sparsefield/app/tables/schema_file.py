@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -18,12 +17,12 @@ from sparsefield.app.tables.read import SourceTable, list_columns, read_source, 
 from sparsefield.data.links import ForeignKey, Link, OffsetLink
 from sparsefield.data.relational import Relational, resolve_templates
 from sparsefield.data.schema import Transform
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, prefix_errors
 
 SCHEMA_NAME = "schema.toml"
 
 Names = list[str]
-Templates = list | Literal["auto"]
+Templates = list | Literal["auto", "base"]
 Pairs = Literal["all", "mentioned"]
 
 # The keys of each section of the file, and the types of their values.
@@ -106,7 +105,7 @@ def parse_schema_file(path: Path | str) -> SchemaFile:
         content = _content(path)
         parsed = _from_triples(content, path) if "triples" in content else _from_tables(content, path)
     data = parsed.data
-    with _prefix_errors(where):
+    with prefix_errors(where):
         if "templates" in content:
             data = data.replace(templates=content["templates"])
             resolve_templates(data)
@@ -167,7 +166,7 @@ def _from_triples(content: Mapping[str, Any], path: Path) -> SchemaFile:
     options = content["triples"]
     _raise(_problems(options, _TRIPLES, f"{path}, [triples]", "file"))
     place = path.parent / options["file"]
-    with _prefix_errors(path):
+    with prefix_errors(path):
         return SchemaFile(read_triples(read_table(place), pairs=options.get("pairs", "all")), inputs=(place,))
 
 
@@ -189,7 +188,7 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
         wrong = _problems(link, known, where, *needed, keys=_LINK_KEYS)
         problems += wrong
         if not wrong:
-            with _prefix_errors(where):
+            with prefix_errors(where):
                 links[name] = ForeignKey(**link) if is_foreign else OffsetLink(**link)
     _raise(problems)
     options: dict[str, Any] = {
@@ -202,7 +201,7 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
         queries = {name: table.get("query", table.get("table", name)) for name, table in tables.items()}
         is_file = system_of(database) != "postgres"
         inputs: tuple[Path, ...] = (path.parent / database,) if is_file else ()
-        with _prefix_errors(path):
+        with prefix_errors(path):
             data = read_database(
                 path.parent / database if is_file else database,
                 queries,
@@ -212,7 +211,7 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
             )
     else:
         for name, table in tables.items():
-            with _prefix_errors(f"{path}, [tables.{name}]"):
+            with prefix_errors(f"{path}, [tables.{name}]"):
                 reading = {key: table.get(key, content.get(key)) for key in _READING}
                 words = {key: tuple(reading.pop(key) or ()) for key in ("missing", "missing_only")}
                 form = FileFormat(**words, **reading, header=table.get("header"), sheet=table.get("sheet"))
@@ -221,7 +220,7 @@ def _from_tables(content: Mapping[str, Any], path: Path) -> SchemaFile:
         inputs = tuple(files.values())
         read = {name: source.table for name, source in sources.items()}
         frames = with_keys_of_one_type(read, sources, keys, list(links.values()))
-        with _prefix_errors(path):
+        with prefix_errors(path):
             data = Relational(frames, keys=keys, links=links, **options)
     kinds = {name: _kinds(table, data, name, f"{path}, [tables.{name}]") for name, table in tables.items()}
     return SchemaFile(data, {name: own for name, own in kinds.items() if own}, files, sources, inputs)
@@ -236,15 +235,6 @@ def _kinds(section: Mapping[str, Any], data: Relational, table: str, where: str)
             what = "has a kind, but it is a key, a column of a link or ignored"
             raise DataError(f"{where}: column {column!r} {what}: remove one of the two.")
     return kinds
-
-
-@contextmanager
-def _prefix_errors(where: Path | str) -> Iterator[None]:
-    """Prefix errors in the data with their place."""
-    try:
-        yield
-    except DataError as error:
-        raise DataError(f"{where}: {error}") from None
 
 
 def find_kinds(
