@@ -117,7 +117,8 @@ def fit_field(
     X: Any, l1: float | str, engine: str | None, weight: Array | None = None, l2: float = 1.0
 ) -> tuple[MarkovField, float]:
     """Return a fitted field, and the seconds from the table to the field: of a quick fit the least of two."""
-    field, times = MarkovField(l1=l1, l2=l2, solver=Solver(engine=engine), random_state=0), list[float]()
+    solver = Solver(engine=engine, test_edges=weight is None)  # contacts are ranked by their scores
+    field, times = MarkovField(l1=l1, l2=l2, solver=solver, random_state=0), list[float]()
     while not times or (times[0] < QUICK_SECONDS and len(times) < 2):
         started = time.perf_counter()
         field.fit(X, sample_weight=weight)

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from sparsefield import EBIC, CRFClassifier, Features, MarkovField
-from sparsefield.errors import DataError, DateTextWarning
+from sparsefield.errors import DataError, DateTextWarning, NumberTextWarning
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame({"a": RNG.integers(0, 2, 40), "b": RNG.choice(list("xyz"), 40), "c": RNG.normal(size=40)})
@@ -118,3 +118,14 @@ def test_dates_as_text_are_told(text) -> None:
         MarkovField(l1=1.0, kinds={"day": "nominal"}).fit(frame)
         MarkovField(l1=1.0).fit(frame.assign(day="on " + frame["day"]))
         MarkovField(l1=1.0).fit(frame.assign(day=pd.to_datetime(frame["day"])))
+
+
+def test_many_numbers_as_text_are_told() -> None:
+    frame = FRAME.assign(size=[f"{k % 20},5" for k in range(40)])
+    with pytest.warns(NumberTextWarning, match="Column 'size' holds numbers as text, such as '0,5'"):
+        MarkovField(l1=1.0).fit(frame)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", NumberTextWarning)
+        MarkovField(l1=1.0, kinds={"size": "nominal"}).fit(frame)
+        MarkovField(l1=1.0).fit(frame.assign(size=[f"0{k % 20}" for k in range(40)]))
+        MarkovField(l1=1.0).fit(frame.assign(size=[str(k % 5) for k in range(40)]))

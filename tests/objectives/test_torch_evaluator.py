@@ -102,7 +102,7 @@ FITS = {
     "observed": (MarkovField, _mixed(), {"l1": 3.0, "observed": ["x1", "b3"]}, {}),
     "groups": (MarkovField, _mixed(), {"l1": 4.0, "penalty": "group"}, {}),
     "full": (MarkovField, _mixed(), {"l1": 3.0, "induction": "full"}, {}),
-    "sparse": (MarkovField, switches(0), {}, {}),
+    "sparse": (MarkovField, switches(0, density=0.02), {"l1": 2.0}, {}),
     "labels": (CRFClassifier, _mixed().drop("b0", "b1"), {}, {"y": _mixed()["b0"]}),
     "missing": (MarkovField, hide(BINARY, 0.2), {"missing": EM(copies=32, max_copies=128)}, {}),
     "clamped": (MarkovField, hide(BINARY, 0.1), {"missing": "mean-field"}, {}),

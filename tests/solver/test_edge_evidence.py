@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 
-from sparsefield import CRFClassifier, MarkovField, load
+from sparsefield import CRFClassifier, MarkovField, Solver, load
 from sparsefield.errors import SelectionWarning
 from sparsefield.solver import evidence
 
@@ -145,7 +145,7 @@ def test_edges_that_are_not_monotone_hold() -> None:
 
 def test_no_edge_of_independent_columns_holds_in_nearly_all_tables() -> None:
     rng, n_holding, p_values = np.random.default_rng(0), 0, []
-    for _ in range(40):
+    for _ in range(24):
         table = pl.DataFrame(
             {
                 **{f"b{k}": rng.integers(0, 2, 300) for k in range(3)},
@@ -158,8 +158,8 @@ def test_no_edge_of_independent_columns_holds_in_nearly_all_tables() -> None:
         tests = evidence_of(field)
         n_holding += any(q_value <= 0.05 for _, q_value in tests.values())
         p_values += [p_value for p_value, _ in tests.values()]
-    assert n_holding <= 5
-    assert len(p_values) > 500
+    assert n_holding <= 3
+    assert len(p_values) > 300
     assert np.mean(np.array(p_values) < 0.05) < 0.07
     assert np.mean(np.array(p_values) < 0.3) == pytest.approx(0.3, abs=0.08)
 
@@ -172,6 +172,9 @@ def test_true_edges_hold_beside_many_that_only_help_predictions() -> None:
     assert len(tests) > 2 * len(hold)
     assert hold >= true
     assert len(hold - true) <= 2
+    untested = MarkovField(l1=5.0, solver=Solver(test_edges=False), n_jobs=1).fit(X)
+    assert np.isnan(list(evidence_of(untested).values())).all()
+    assert evidence_of(untested).keys() == tests.keys()
 
 
 def test_edges_outside_the_field_count_where_not_all_are_in_the_regressions(monkeypatch) -> None:

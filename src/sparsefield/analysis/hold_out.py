@@ -28,7 +28,7 @@ from sparsefield.analysis.metrics import (
     score,
     shows_dependence,
 )
-from sparsefield.data import Relational, Schema, Source, Variable, as_source
+from sparsefield.data import AUTO, BASE, Relational, Schema, Source, Variable, as_source, as_templates
 from sparsefield.data.labels import as_numbers, factorize
 from sparsefield.errors import DataError
 
@@ -176,7 +176,14 @@ def evaluate(
 
 
 def hold_out(
-    X: Any, estimator: Any, share: float = 0.1, observed: Columns = None, seed: int = 0, *, sample_weight: Any = None
+    X: Any,
+    estimator: Any,
+    share: float = 0.1,
+    observed: Columns = None,
+    seed: int = 0,
+    *,
+    sample_weight: Any = None,
+    on_fit: Callable[[Any, Any], None] | None = None,
 ) -> Evaluation:
     """Hold out a share of the known target cells once, fit to the others and score the held-out cells; see `evaluate`.
 
@@ -194,7 +201,7 @@ def hold_out(
     if (n_cells := np.count_nonzero(cells.counts)) < parts:
         raise TooFewCellsError(f"The table has {n_cells} known target cells, too few to hold out {share:.0%} of them.")
     try:
-        fold, columns = _run_fold(cells, estimator, next(split_cells(cells, parts, seed)))
+        fold, columns = _run_fold(cells, estimator, next(split_cells(cells, parts, seed)), on_fit)
     except DataError as error:  # `TargetCells.of` has fitted the complete data
         raise TooFewCellsError(f"With {share:.0%} of the cells held out: {error}") from error
     return Evaluation((fold,), cells.in_input_order(columns))
@@ -313,7 +320,9 @@ class TargetCells:
         roles = {"observed": observed} | ({} if sample_weight is None else {"sample_weight": sample_weight})
         # One iteration finds out which columns are targets, and refuses unusable data before the long work.
         copy: Any = clone(estimator)
-        copy.set_params(solver__max_iter=1, solver__callbacks=None)
+        copy.set_params(solver__max_iter=1, solver__callbacks=None, solver__test_edges=False)
+        if isinstance(X, Relational) and as_templates(getattr(copy, "templates", BASE) or X.templates) in (None, AUTO):
+            copy.set_params(templates=BASE)  # to choose them would take longer
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             copy.fit(X) if isinstance(X, Relational) else copy.fit(X, **roles, states=states)
@@ -386,6 +395,7 @@ def _run_fold(
 ) -> tuple[Fold, list[ColumnEvaluation]]:
     """Return the scores of one fold, and those of its columns."""
     field: Any = clone(estimator)
+    field.set_params(solver__test_edges=False)
     incomplete = cells.with_missing(held_out)
     started = time.perf_counter(), time.process_time()
     cells.fit(field, incomplete)

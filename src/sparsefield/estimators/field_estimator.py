@@ -168,8 +168,9 @@ class FieldEstimator(FieldParameters, BaseEstimator):
         in which rows of ``groups`` count together and a weight is no number of rows. The q-value is the least false
         discovery rate (Benjamini and Hochberg) at which the edge holds among all that the table could have: read those
         up to 0.05 as the network.
-        Both are NaN where there are no tests: for linked and sparse tables, latent variables, other objectives than
-        "pl", beliefs in place of missing cells, rows in parts, and tables that are too wide.
+        Both are NaN where there are no tests: with ``Solver(test_edges=False)``, for linked and sparse tables, latent
+        variables, other objectives than "pl", beliefs in place of missing cells, rows in parts, and tables that are
+        too wide.
         """
         check_is_fitted(self)
         return edge_table(self.field_, self.kind_)

@@ -195,11 +195,11 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Pat
         evidence = None
         drawn = not dataset.has_missing or isinstance(estimator.resolve("missing"), EM)
         plain = bool(dataset.tables) and dataset.is_dense and dataset.is_single and not dataset.layout.has_latent
-        if by_regressions and plain and drawn:
+        if estimator.resolve("solver").test_edges and by_regressions and plain and drawn:
             # A weight is no number of rows, unless equal rows were merged.
             merges = data.groups is None and np.ptp(dataset.row_weights) == 0.0
             rows, thorough = merged if merges else dataset, selection is not None or bool(estimator.refit)
-            evidence = edge_evidence(path.state, rows, data.groups, dataset.n_rows, thorough=thorough)
+            evidence = edge_evidence(path.state, rows, data.groups, dataset.n_rows, engine, thorough=thorough)
             if evidence is None:
                 warnings.warn(
                     "The table is too wide for tests of edges, so no edge is known to hold: raise l1, or fit fewer "

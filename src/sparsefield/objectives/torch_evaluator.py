@@ -60,14 +60,17 @@ def runs_of(sizes: np.ndarray, limit: float) -> Iterator[tuple[int, int]]:
 
 
 class Coded(NamedTuple):
-    """Variables that have the same numbers of states and of columns."""
+    """Variables that have the same numbers of states and of columns.
+
+    Attributes
+    ----------
+    columns : (variables, columns), among those of a tile
+    values, log_base : (variables, states, columns) and (variables, states, 1), those of each state
+    """
 
     columns: Tensor
-    """(variables, columns): among those of a tile."""
     values: Tensor
-    """(variables, states, columns): those of each state."""
     log_base: Tensor
-    """(variables, states, 1)"""
 
     @classmethod
     def of(cls, schema: Schema, variables: np.ndarray, first: int, device: Any) -> list[Self]:
@@ -167,19 +170,22 @@ class DeviceArcs:
 
 
 class DeviceRows(NamedTuple):
-    """Rows on a device, and their errors at the last evaluation."""
+    """Rows on a device, and their errors at the last evaluation.
+
+    Attributes
+    ----------
+    values : (columns, rows), the coded columns
+    weight : (rows,)
+    observed : (targets, rows), as numbers; None where no cell is missing
+    errors : (target columns, rows), as in `EvaluatedBlock`
+    constant : the sum of the logarithms of the base measures of observed cells
+    """
 
     values: Tensor
-    """(columns, rows): the coded columns."""
     weight: Tensor
-    inverse: Tensor
-    """(rows,): one over the weight."""
     observed: Tensor
-    """(targets, rows), as numbers; None where no cell is missing."""
     errors: Tensor
-    """(target columns, rows), as in `EvaluatedBlock`."""
     constant: float
-    """The sum of the logarithms of the base measures of observed cells."""
 
 
 class DeviceTable:
@@ -202,8 +208,6 @@ class DeviceTable:
         with self.memory():
             self._whole = [self._send_rows(blocks)] if len(parts) == 1 else []
         self.variances: Tensor = None
-        self._products: Tensor | None = None
-        """Errors x columns (states, columns), where the last evaluation needed most of them."""
 
     def rows(self) -> Iterable[DeviceRows]:
         """Return the rows: all of them, or part by part."""
@@ -225,28 +229,27 @@ class DeviceTable:
             columns = self._send(np.concatenate([block.columns for block in blocks]).astype(np.int64))
             values = self._zeros(self.n_columns, len(weight))
             values[columns, self._send(np.repeat(np.arange(len(weight)), counts))] = 1.0
-        errors, there = self._zeros(self.n_targets, len(weight)), self._send(weight)
-        return DeviceRows(values, there, 1.0 / (there + 1e-300), observed, errors, constant)
+        return DeviceRows(values, self._send(weight), observed, self._zeros(self.n_targets, len(weight)), constant)
 
     # -- one evaluation ----------------------------------------------------------------------------------------------
 
     @cached_property
     def _tiles(self) -> list[Tile]:
         """Runs of variables, whose logits are in memory at a time."""
-        widths = np.maximum(np.diff(self._schema.target_offsets), np.diff(self._schema.coding.state_offsets))
-        return [self._tile(self._schema, *run) for run in runs_of(widths * self._most, TILE_NUMBERS)]
-
-    def _tile(self, schema: Schema, first: int, last: int) -> Tile:
-        offsets, every = schema.target_offsets, np.arange(first, last)
-        is_binary = schema.coding.has_reference[every] & (np.diff(offsets)[every] == 1)
-        coded = Coded.of(schema, every[~is_binary], offsets[first], self.device)
-        binary = self._send(offsets[every[is_binary]] - offsets[first]) if coded else slice(None)
-        return Tile(slice(int(offsets[first]), int(offsets[last])), coded, binary)
+        offsets, coding, tiles = self._schema.target_offsets, self._schema.coding, []
+        widths = np.maximum(np.diff(offsets), np.diff(coding.state_offsets))
+        is_binary = coding.has_reference & (np.diff(offsets) == 1)
+        for first, last in runs_of(widths * self._most, TILE_NUMBERS):
+            every, binary = np.arange(first, last), is_binary[first:last]
+            coded = Coded.of(self._schema, every[~binary], offsets[first], self.device)
+            binary = self._send(offsets[every[binary]] - offsets[first]) if coded else slice(None)
+            tiles.append(Tile(slice(int(offsets[first]), int(offsets[last])), coded, binary))
+        return tiles
 
     def evaluate(self, arcs: DeviceArcs, theta: Tensor) -> tuple[Tensor, Tensor]:
         """Return loss (1,) and gradient (parameters,) at the weights of arcs; set errors and `variances` to theirs."""
-        self._point, self._products = (arcs, theta), None
-        gradient = self._sum_gradient(arcs, self._evaluated())
+        self._point = arcs, theta
+        gradient = self.gradient(arcs, self._evaluated())
         return self._loss, gradient
 
     def _evaluated(self) -> Iterator[DeviceRows]:
@@ -282,7 +285,7 @@ class DeviceTable:
         errors[tile.binary] = torch.sigmoid(own)
         loss -= self._weigh(logits.mul_(values), of_cells)
         errors.sub_(values).mul_(of_cells)
-        squares = torch.mul(errors, errors, out=logits) @ rows.inverse
+        squares = torch.mul(errors, errors, out=logits) @ (1.0 / (rows.weight + 1e-300))
         sizes = torch.abs(errors, out=logits).sum(dim=1)
         return torch.where(self._is_score[tile.columns], squares, sizes - squares)
 
@@ -298,19 +301,16 @@ class DeviceTable:
         """Return the sum of numbers of cells times their weights; ``rows`` are those of ``of_cells`` that they have."""
         return ((numbers @ of_cells) if of_cells.dim() == 1 else numbers * of_cells[rows]).sum()
 
-    def gradient(self, arcs: DeviceArcs) -> Tensor:
+    def gradient(self, arcs: DeviceArcs, parts: Iterable[DeviceRows] | None = None) -> Tensor:
         """Return the gradient (parameters,): errors x columns, summed over rows and over the arcs of a feature."""
-        if self._products is None:
-            return self._sum_gradient(arcs, self.with_errors())
-        return self._torch.cat([self._bias_gradient, arcs.sum_features(self._products.view(-1)[arcs.places])])
-
-    def _sum_gradient(self, arcs: DeviceArcs, parts: Iterable[DeviceRows]) -> Tensor:
-        biases, sums, whole = None, None, arcs.matrix is not None
-        for rows in parts:
-            product = rows.errors @ rows.values.T if whole else arcs.sampled(rows.errors, rows.values)
-            biases, sums = plus(biases, rows.errors.sum(dim=1)), plus(sums, product)
-        self._bias_gradient, self._products = biases, sums if whole else None
-        return self.gradient(arcs) if whole else self._torch.cat([biases, arcs.sum_features(sums)])
+        biases, sums = None, None
+        for rows in self.with_errors() if parts is None else parts:
+            if arcs.matrix is None:
+                of_arcs = arcs.sampled(rows.errors, rows.values)
+            else:
+                of_arcs = (rows.errors @ rows.values.T).view(-1)[arcs.places]
+            biases, sums = plus(biases, rows.errors.sum(dim=1)), plus(sums, of_arcs)
+        return self._torch.cat([biases, arcs.sum_features(sums)])
 
     # -- scores of all candidates ------------------------------------------------------------------------------------
 
@@ -357,10 +357,6 @@ class DeviceTable:
     def _pair_gradients(self, rows: slice, *, exact: bool) -> Tensor:
         """Return the gradients of pairs of some target columns with those and all later columns."""
         torch, first, n = self._torch, rows.start, self.n_targets
-        if self._products is not None:
-            total = self._products[rows, first:].clone()
-            total[:, : n - first] += self._products[first:, rows].T
-            return total
         matmul, kind = torch.backends.cuda.matmul, torch.float64 if exact else torch.float32
         total = torch.zeros(rows.stop - first, self.n_columns - first, dtype=kind, device=self.device)
         before, matmul.allow_tf32 = matmul.allow_tf32, not exact

@@ -18,35 +18,10 @@ from sparsefield.solver.owlqn import (
     MAX_TRIALS,
     MIN_CURVATURE,
     SUFFICIENT_DECREASE,
-    OrthantLBFGS,
     Point,
     backtracking_factor,
 )
 from sparsefield.solver.working_set import WorkingSet
-
-
-class DeviceMemory(OrthantLBFGS):
-    """A memory of steps and changes of the gradient that are rows of one tensor, (2, steps, parameters)."""
-
-    vectors: Tensor = None
-    """None before the first step."""
-
-    def grow(self, count: int) -> None:
-        if self.vectors is not None:
-            self.vectors = import_torch().nn.functional.pad(self.vectors, (0, count))
-
-    def keep(self, positions: np.ndarray) -> None:
-        if self.vectors is not None:
-            self.vectors = self.vectors[..., send(positions, self.vectors.device)]
-
-    def forget(self) -> None:
-        self.vectors = None
-
-    def append(self, step: Tensor, gradient_change: Tensor) -> None:
-        torch, latest = import_torch(), import_torch().stack([step, gradient_change])[:, None]
-        if self.vectors is not None:
-            latest = torch.cat([self.vectors[:, max(self.vectors.shape[1] + 1 - self._memory, 0) :], latest], dim=1)
-        self.vectors = latest
 
 
 def _mirrored(name: str) -> Any:
@@ -68,13 +43,9 @@ class DeviceWorkingSet(WorkingSet):
     """A working set without groups, whose weights are on a device while steps are taken: it is its own optimizer."""
 
     problem: TorchEvaluator
-    memory: DeviceMemory
     _steps: DeviceSteps | None = None
     """The point on the device."""
     point, theta, loss_gradient = _mirrored("point"), _mirrored("theta"), _mirrored("loss_gradient")
-
-    def new_memory(self) -> DeviceMemory:
-        return DeviceMemory(self.problem.memory)
 
     def _read_point(self) -> None:
         if self._steps is not None and self._steps.moved:
@@ -95,7 +66,7 @@ class DeviceWorkingSet(WorkingSet):
         """Take one step; return False where no step lowers the objective."""
         with self.problem.table.memory():
             self._steps = self._steps or DeviceSteps(self)
-            return self._steps.step(self.memory)
+            return self._steps.step()
 
 
 class Trial(NamedTuple):
@@ -107,8 +78,6 @@ class Trial(NamedTuple):
     loss_gradient: Tensor
     slope: Tensor
     """The pseudo-gradient."""
-    scale: Tensor
-    """The inverse of the curvature."""
     numbers: Tensor = None
     """Objective, loss, L1 norm of theta, number of active features, violation, and a sum that is finite if all is."""
 
@@ -118,6 +87,7 @@ class DeviceSteps:
 
     Attributes
     ----------
+    vectors : the last steps and changes of the gradient, (2, steps, parameters)
     point : where the last step ended
     summary, violation : there, see `WorkingSet.summary`; the violation is that in the optimizer's coordinates
     moved : whether the working set has not read the point yet
@@ -137,7 +107,8 @@ class DeviceSteps:
         self._spread = variances[arcs.source] + (means * (1.0 - free)).square()
         self.summary, self.violation, self.moved = working_set.summary, np.inf, False
         x, gradient = send(working_set.point.coordinates, device), send(working_set.point.gradient, device)
-        self.point = Trial(x, gradient, x, gradient, self._pseudo_gradient(x, gradient), self._scale())
+        self.point = Trial(x, gradient, x, gradient, self._pseudo_gradient(x, gradient))
+        self.vectors, self._memory = x.new_zeros(2, 0, len(x)), working_set.problem.memory
 
     def _evaluate(self, x: Tensor) -> Trial:
         table, arcs, n, theta, norm = self._table, self._arcs, self._n, x.clone(), self._torch.linalg.vector_norm
@@ -149,7 +120,7 @@ class DeviceSteps:
         gradient[n:] -= arcs.sum_features(self._mean_of_arc * gradient[self._target])
         slope = self._pseudo_gradient(x, gradient)
         numbers = [value, loss[0], sizes.sum(), norm(theta[n:], 0), norm(slope, self._torch.inf), gradient.sum()]
-        return Trial(x, gradient, theta, loss_gradient, slope, self._scale(), self._torch.stack(numbers))
+        return Trial(x, gradient, theta, loss_gradient, slope, self._torch.stack(numbers))
 
     def _pseudo_gradient(self, x: Tensor, gradient: Tensor) -> Tensor:
         at_zero = gradient - self._torch.clamp(gradient, -self._strengths, self._strengths)
@@ -160,13 +131,13 @@ class DeviceSteps:
         of_features = self._arcs.sum_features(variances[self._target] * self._spread)
         return 1.0 / (self._torch.cat([variances, of_features]) + self._ridge)
 
-    def step(self, memory: DeviceMemory) -> bool:
+    def step(self) -> bool:
         """Take one step; return False where no step lowers the objective."""
         torch, x, slope, value = self._torch, self.point.coordinates, self.point.slope, self.summary[0]
         at_zero = x == 0.0
         orthant = torch.where(at_zero, -slope, x)
         while True:
-            direction, length = self._direction(memory, at_zero), 1.0
+            direction, length = self._direction(at_zero), 1.0
             for _ in range(MAX_TRIALS):
                 trial = torch.add(x, direction, alpha=length)
                 found = self._evaluate(trial.masked_fill_(self._penalized & (trial * orthant <= 0.0), 0.0))
@@ -178,34 +149,32 @@ class DeviceSteps:
                     length *= 0.5
                 elif np.isfinite(checked) and tried <= value + SUFFICIENT_DECREASE * predicted:
                     if curvature > MIN_CURVATURE * max(square, 1e-300):
-                        memory.append(vectors[1], vectors[2])
+                        self.vectors = torch.cat([self.vectors, vectors[1:, None]], dim=1)[:, -self._memory :]
                     self.point, self.violation, self.moved = found, violation, True
                     self.summary = tried, loss, norm, int(active)
                     return True
                 else:
                     length *= backtracking_factor(value, predicted, tried)
-            if memory.vectors is None:
-                self._evaluate(x)  # the errors of the last evaluation are those of the point
+            self._evaluate(x)  # the errors of the last evaluation are those of the point
+            if not self.vectors.shape[1]:
                 return False
-            memory.forget()
+            self.vectors = self.vectors[:, :0]
 
-    def _direction(self, memory: DeviceMemory, at_zero: Tensor) -> Tensor:
+    def _direction(self, at_zero: Tensor) -> Tensor:
         """Return the direction of `OrthantLBFGS`, whose two loops need no more than products of its vectors."""
-        torch, slope, scale = self._torch, self.point.slope, self.point.scale
-        direction = -slope * scale
-        if memory.vectors is not None:
-            s, y = memory.vectors * (~at_zero | (slope != 0.0))
-            vectors, m = torch.cat([s, y * scale, y]), len(s)
-            of_s, of_y, squares = np.split((vectors @ torch.cat([y, slope[None]]).T).cpu().numpy(), 3)
-            kept = np.flatnonzero(np.diag(of_s) > MIN_CURVATURE * np.maximum(np.diag(squares), 1e-300))
-            if len(kept):  # Byrd, Nocedal and Schnabel (1994)
-                products, curvatures = of_s[np.ix_(kept, kept)], of_y[np.ix_(kept, kept)]
-                gamma, upper = products[-1, -1] / curvatures[-1, -1], np.triu(products)
-                of_changes, coefficients = np.linalg.solve(upper, of_s[kept, m]), np.zeros(3 * m)
-                middle = np.diag(np.diag(products)) + gamma * curvatures
-                coefficients[kept] = -np.linalg.solve(upper.T, middle @ of_changes - gamma * of_y[kept, m])
-                coefficients[m + kept] = gamma * of_changes
-                direction = gamma * direction + send(coefficients, slope.device) @ vectors
+        torch, slope, scale = self._torch, self.point.slope, self._scale()
+        direction, (s, y) = -slope * scale, self.vectors * (~at_zero | (slope != 0.0))
+        vectors, m = torch.cat([s, y * scale, y]), len(s)
+        of_s, of_y, squares = np.split((vectors @ torch.cat([y, slope[None]]).T).cpu().numpy(), 3)
+        kept = np.flatnonzero(np.diag(of_s) > MIN_CURVATURE * np.maximum(np.diag(squares), 1e-300))
+        if len(kept):  # Byrd, Nocedal and Schnabel (1994)
+            products, curvatures = of_s[np.ix_(kept, kept)], of_y[np.ix_(kept, kept)]
+            gamma, upper = products[-1, -1] / curvatures[-1, -1], np.triu(products)
+            of_changes, coefficients = np.linalg.solve(upper, of_s[kept, m]), np.zeros(3 * m)
+            middle = np.diag(np.diag(products)) + gamma * curvatures
+            coefficients[kept] = -np.linalg.solve(upper.T, middle @ of_changes - gamma * of_y[kept, m])
+            coefficients[m + kept] = gamma * of_changes
+            direction = gamma * direction + send(coefficients, slope.device) @ vectors
         uphill = direction.clamp_(-MAX_CHANGE, MAX_CHANGE) * slope >= 0.0
         direction.masked_fill_(self._penalized & at_zero & uphill, 0.0)
         return direction.masked_fill_(uphill & (direction @ slope >= 0.0), 0.0)

@@ -14,13 +14,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import groupby, pairwise
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import chdtrc
 from scipy.stats import false_discovery_control
 
+from sparsefield.compute import Engine
 from sparsefield.compute.torch_engine import import_torch
 from sparsefield.data import Block, Dataset, Layout
 from sparsefield.data.coding import ColumnClass
@@ -51,6 +52,9 @@ parameter."""
 
 COPIES, ROUNDS = 4, 6
 """Completions of a row with missing cells, and rounds in which all of them are drawn."""
+
+BATCH_NUMBERS = 2**18
+"""Numbers of the sources of regressions that take steps together on a CPU, about: as many as its cache has."""
 
 CHUNK = 2**12
 """Rows whose probabilities are in memory at a time, about."""
@@ -129,11 +133,15 @@ class Rows:
     """The first row of each group of rows that depend on each other, which are adjacent; None if there are none."""
     n_independent: int
     """The number of rows before equal ones were merged, or of groups."""
-    device: Any = None
+    device: Any
     """A device of torch for regressions without missing cells and groups; None for the CPU."""
+    arrays: tuple[Any, ...] = ()
+    """Values, weights, whether cells are observed, and errors, to be set: as the values; all on the device."""
 
     @classmethod
-    def of(cls, columns: Columns, block: Block, groups: np.ndarray | None, n_rows: int, n_independent: int) -> Rows:
+    def of(
+        cls, columns: Columns, block: Block, groups: np.ndarray | None, n_rows: int, n_independent: int, device: Any
+    ) -> Rows:
         """Return the rows of a block, `COPIES` of each incomplete one, in the order of the groups."""
         missing = block.codes < 0
         copies = np.where(missing.any(axis=0), COPIES, 1)
@@ -144,13 +152,9 @@ class Rows:
         first = starts if groups is None else np.flatnonzero(np.diff(groups[take], prepend=-1))
         constants = np.repeat(np.array([[0.0], [1.0]], np.float32), len(take), axis=1)
         values = np.concatenate([columns.values[:, take].astype(np.float32), constants])
-        counts = n_rows != block.n_rows
-        return cls(values, weight, ~missing[:, take], counts, starts, first, n_independent)
-
-    @cached_property
-    def arrays(self) -> tuple[Any, Any, Any, Any]:
-        """Values, weights, whether cells are observed, and errors, to be set: as the values; all on the device."""
-        return tuple(map(self.send, (self.values, self.weight, self.observed, np.zeros_like(self.values))))
+        counts, device, observed = n_rows != block.n_rows, device if first is None else None, ~missing[:, take]
+        rows = cls(values, weight, observed, counts, starts, first, n_independent, device)
+        return replace(rows, arrays=tuple(map(rows.send, (values, weight, observed, np.zeros_like(values)))))
 
     def send(self, array: np.ndarray) -> Any:
         return array if self.device is None else send(array, self.device)
@@ -211,43 +215,53 @@ class Response(NamedTuple):
         p = self.predict(theta, sources)
         return self.table.mT @ p, p
 
-    def covariances(self, a: int, means: Any, p: Any) -> Any:
-        """Return the covariances, (..., own - a, rows), of an own column with itself and later ones, from `expect`."""
-        squares = (self.table[..., a:] * self.table[..., a : a + 1]).mT @ p
-        return squares - means[..., a:, :] * means[..., a : a + 1, :]
-
 
 @dataclass
-class Regression:
-    """The (multinomial) regression of a target on columns of other variables."""
+class Regressions:
+    """The (multinomial) regressions of targets with as many states and columns on columns of other variables.
 
-    target: int
+    Attributes
+    ----------
+    target : (regressions,)
+    own : (regressions, own), the columns of the targets
+    sizes : (regressions,), numbers of parameters
+    source : (regressions, 1 + sources): -1 for the bias, whose column is 1, those of others, and -2, whose column is 0
+    theta : (regressions, own, 1 + sources)
+    inverse : (regressions, parameters, parameters), as the rows: those of the Hessians, with a ridge
+    """
+
+    target: np.ndarray
     own: np.ndarray
-    """(own,): the columns of the target."""
+    sizes: np.ndarray
     response: Response
     source: np.ndarray
-    """(1 + sources,): -1 for the bias, whose column is 1, and columns of others."""
     theta: np.ndarray
-    """(own, 1 + sources)"""
     inverse: Any = None
-    """(parameters, parameters): that of the Hessian, with a ridge."""
 
-    def neighbors(self, columns: Columns, wanted: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Yield those of the wanted neighbors that are alike in the kinds of their columns, and their parameters.
+    def ends(self, columns: Columns, number: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+        """Yield the ends of edges, which are numbered (variables, variables): those together whose columns are alike.
 
-        These are (neighbors,), (neighbors, own, sources), and the kinds of the parameters, (own, sources).
+        These are their regressions, ascending, and edges, (ends,); their parameters, (ends, parameters), among those of
+        the regression; kinds of these; and places of the tested ones among the scores of an edge.
         """
-        place = 1 + np.flatnonzero(wanted[columns.owner[self.source[1:]]])
-        owner, kind = columns.owner[self.source[place]], columns.kind[self.source[place]]
-        first = np.flatnonzero(np.diff(owner, prepend=-1))
-        others, widths = owner[first], np.diff(first, append=len(owner))
-        # One linear column comes before powers, so that this difference tells how many columns there are of each kind.
-        keys = np.add.reduceat(np.where(kind == LINEAR, 1, -1), first) if len(first) else first
-        for key in sorted(set(keys.tolist())):
-            alike = np.flatnonzero(keys == key)
-            sources = first[alike, None] + np.arange(int(widths[alike[0]]))
-            parameters = np.arange(len(self.own))[:, None] * len(self.source) + place[sources][:, None]
-            yield others[alike], parameters, np.maximum.outer(columns.kind[self.own], kind[sources[0]])
+        k, m = self.theta.shape[1:]
+        regression, place = np.nonzero(self.source >= 0)
+        column = self.source[regression, place]
+        owner, target = columns.owner[column], self.target[regression]
+        _, first, widths = np.unique(regression * len(number) + owner, return_index=True, return_counts=True)
+        # A linear column comes before powers, so that the last column of a variable tells how many there are of each.
+        keys = widths * (HIGHER + 1) + columns.kind[column[first + widths - 1]]
+        keys = 2 * keys + (owner[first] < target[first])
+        for key in np.unique(keys).tolist():
+            start = first[keys == key]
+            sources = start[:, None] + np.arange(key // 2 // (HIGHER + 1))
+            parameters = np.arange(k)[:, None] * m + place[sources][:, None]
+            kinds = np.maximum.outer(columns.kind[self.own[0]], columns.kind[column[sources[0]]])
+            order = np.arange(np.count_nonzero(kinds <= SQUARE)).reshape(k, -1)
+            if key % 2:  # scores of an edge are in the order of the first end
+                order = np.arange(order.size).reshape(order.shape[::-1]).T
+            edge, parameters = number[target[start], owner[start]], parameters.reshape(len(start), -1)
+            yield regression[start], edge, parameters, kinds.ravel(), order.ravel()
 
 
 def _namespace(array: Any) -> Any:
@@ -258,45 +272,44 @@ def _fetch(array: Any) -> np.ndarray:
     return array if isinstance(array, np.ndarray) else array.cpu().numpy()
 
 
-def _minimize(batch: Sequence[Regression], rows: Rows, ridge: float, max_steps: int) -> None:
-    """Take Newton steps of regressions with as many states and columns to their optima, and keep inverse Hessians."""
-    n, k, m = len(batch), len(batch[0].own), max(len(r.source) for r in batch)
-    source, start = np.full((n, m), -2), np.zeros((n, k, m))
-    for number, r in enumerate(batch):
-        source[number, : len(r.source)], start[number, :, : len(r.source)] = r.source, r.theta
-    xp, sizes = _namespace(rows.arrays[0]), np.array([r.theta.size for r in batch])
-    own, target = np.array([r.own for r in batch]), np.array([r.target for r in batch])
-    response = Response(*(rows.send(np.array(part)) for part in zip(*(r.response for r in batch), strict=True)))
-    source, theta, own, target, sizes = map(rows.send, (source, start, own, target, sizes))
+def _minimize(batch: Regressions, rows: Rows, ridge: float, max_steps: int) -> None:
+    """Take Newton steps of regressions to their optima, and keep inverse Hessians unless the steps are few."""
+    (n, k, m), xp = batch.theta.shape, _namespace(rows.arrays[0])
+    response = Response(*map(rows.send, batch.response))
+    source, theta, own, target, sizes = map(
+        rows.send, (batch.source, batch.theta, batch.own, batch.target, batch.sizes)
+    )
     parts = []
     for values, weight, observed, errors in ((part[..., some] for part in rows.arrays) for some in rows.chunks):
         parts.append((values[source], values[own], (weight * observed[target])[:, None], errors))
-    step, inverse, before = xp.zeros_like(theta), 0.0, xp.zeros_like(theta[:, 0, 0])
-    is_near, unit = before > 0.0, rows.send(np.eye(k * m))
+    step, curvature, before = xp.zeros_like(theta), 0.0, xp.zeros_like(theta[:, 0, 0])
+    is_near = before > 0.0
     for _ in range(max_steps):
         slope, hessian = xp.zeros_like(theta), xp.zeros((n, k, m, k, m), dtype=xp.float64, device=theta.device)
         slope[..., 1:] = ridge * theta[..., 1:]
         for sources, values, weight, _ in parts:
             means, p = response.expect(theta, sources)
             slope += (weight * (means - values)) @ sources.mT
-            for a in range(k):
-                covariances = weight * response.covariances(a, means, p)
+            for a in range(k):  # covariances of an own column with itself and later ones
+                squares = (response.table[..., a:] * response.table[..., a, None]).mT @ p
+                covariances = weight * (squares - means[:, a:] * means[:, a, None])
                 roots = sources * xp.sqrt(covariances[:, :1].clip(0.0))  # a product with itself takes half the time
                 hessian[:, a, :, a] += roots @ roots.mT
                 for b in range(a + 1, k):
                     hessian[:, a, :, b] += (sources * covariances[:, b - a, None]) @ sources.mT
                     hessian[:, b, :, a] = hessian[:, a, :, b].mT
         hessian = hessian.reshape(n, k * m, k * m)
-        largest = xp.amax(hessian.diagonal(0, 1, 2), axis=1).clip(1.0)[:, None, None]
+        diagonal = hessian.reshape(n, -1)[:, :: k * m + 1]
+        largest = xp.amax(diagonal, axis=1).clip(1.0)[:, None, None]
         ridges = (MIN_DIAGONAL * largest).clip(ridge) + xp.zeros_like(theta)
         ridges[..., :1] = BIAS_RIDGE * largest
-        latest = xp.linalg.inv(hessian + unit * ridges.reshape(n, -1, 1))
-        newton = (latest @ slope.reshape(n, -1, 1)).reshape(theta.shape)
+        diagonal += ridges.reshape(n, -1)
+        newton = xp.linalg.solve(hessian, slope.reshape(n, -1, 1)).reshape(theta.shape)
         decrement = (slope * newton).sum(axis=(1, 2))
         shrink = LONGEST_STEP / xp.amax(abs(newton), axis=(1, 2)).clip(LONGEST_STEP)
         # Too far beyond the optimum along the last step?
         is_far = (before > 0.0) & ((slope * step).sum(axis=(1, 2)) > 0.5 * before)
-        inverse = xp.where((is_far | is_near)[:, None, None], inverse, latest)
+        curvature = xp.where((is_far | is_near)[:, None, None], curvature, hessian)
         step = xp.where(is_far[:, None, None], 0.5 * step, -shrink[:, None, None] * newton)
         theta += step * ((1.0 - 2.0 * is_far) * ~is_near)[:, None, None]
         before = xp.where(is_far, 0.5 * before, shrink * decrement)
@@ -305,13 +318,11 @@ def _minimize(batch: Sequence[Regression], rows: Rows, ridge: float, max_steps: 
             break
     for sources, values, weight, errors in parts:
         errors[own] = (response.expect(theta, sources)[0] - values) * (weight > 0.0)
-    for r, of_theta, of_inverse in zip(batch, _fetch(theta), _fetch(inverse).reshape(n, k, m, k, m), strict=True):
-        size = len(r.source)
-        r.theta, r.inverse = of_theta[:, :size], of_inverse[:, :size, :, :size].reshape(k * size, -1)
+    batch.theta, batch.inverse = _fetch(theta), xp.linalg.inv(curvature) if max_steps == MAX_STEPS else None
 
 
 def edge_evidence(
-    state: State, dataset: Dataset, groups: np.ndarray | None, n_rows: int, *, thorough: bool
+    state: State, dataset: Dataset, groups: np.ndarray | None, n_rows: int, engine: Engine, *, thorough: bool
 ) -> EdgeEvidence | None:
     """Return the evidence for the edges of a fit by pseudo-likelihood to one dense table; None where it is too wide.
 
@@ -348,7 +359,8 @@ def edge_evidence(
         number[tuple(edges.T)] = number[tuple(edges.T[::-1])] = np.arange(len(edges))
         is_own = columns.kind <= min(highest, SQUARE)
         used = (number[:, owner] >= 0) & (is_own | (curved[:, owner] & (columns.kind <= highest)))
-        sizes = (np.bincount(owner, is_own, n_variables) * (1.0 + used.sum(axis=1)))[: schema.n_targets]
+        n_own = np.bincount(owner, is_own, n_variables).astype(int)[: schema.n_targets]
+        sizes = n_own * (1.0 + used.sum(axis=1))[: schema.n_targets]
         operations = n_copies * float(np.square(sizes).sum())
         limit = MAX_ADDED if thorough or edges is selected else MAX_AT_FIXED_L1
         if operations <= limit and MIN_ROWS * sizes.max(initial=0.0) <= n_independent:
@@ -357,30 +369,43 @@ def edge_evidence(
         return None
     if not len(edges):
         return EdgeEvidence((), (), (), len(every))
-    rows = Rows.of(columns, block, groups, n_rows, n_independent)
-    if rows.groups is None:
-        rows = replace(rows, device=state.problem.device)
     columns = replace(columns, kind=np.where(is_own, columns.kind, HIGHER))
     place = np.full(layout.n_columns, -1)
     place[columns.place[columns.place >= 0]] = np.flatnonzero(columns.place >= 0)
-    start, (a, b) = np.zeros((len(columns.owner), len(columns.owner))), place[pairs].T
+    start, (a, b) = np.zeros((len(owner), len(owner) + 2)), place[pairs].T  # -1 and -2 are sources without a weight
     known = (a >= 0) & (b >= 0)
     start[a[known], b[known]] = start[b[known], a[known]] = weights[known]
-    regressions, ridge = [], max(state.options.l2 * n_rows / float(block.weight.sum()), MIN_RIDGE)
-    for v, variable in enumerate(schema.targets):
-        own, source = np.flatnonzero(is_own & (owner == v)), np.append(-1, np.flatnonzero(used[v]))
-        theta = start[own][:, source]
-        theta[:, 0] = 0.0
-        biases = working_set.theta[slice(*schema.target_offsets[v : v + 2])]
-        table, column = columns.tables[v][:, : len(own)], columns.place[own]
-        theta[column >= 0, 0] = biases[column[column >= 0] - schema.target_offsets[v]]
-        offset = variable.log_base + variable.coded @ biases - table @ theta[:, 0]
-        if len(own):
-            regressions.append(Regression(v, own, Response(table, offset.astype(np.float32)), source, theta))
+    ridge, n_sources = max(state.options.l2 * n_rows / float(block.weight.sum()), MIN_RIDGE), used.sum(axis=1)
+
+    def regressions_of(targets: np.ndarray) -> Regressions:
+        table = np.array([columns.tables[v][:, : n_own[v]] for v in targets])
+        own = np.searchsorted(owner, targets)[:, None] + np.arange(table.shape[2])
+        turn = np.arange(n_sources[targets].max())
+        source = np.argsort(~used[targets], axis=1, kind="stable")[:, : len(turn)]
+        source = np.where(turn < n_sources[targets, None], source, -2)
+        source = np.pad(source, ((0, 0), (1, 0)), constant_values=-1)
+        theta, places, biases = start[own[:, :, None], source[:, None]], columns.place[own], working_set.theta
+        theta[..., 0] = np.where(places < 0, 0.0, biases[places])
+        of_states = [(schema.targets[v], biases[slice(*schema.target_offsets[v : v + 2])]) for v in targets]
+        offset = np.array([variable.log_base + variable.coded @ own_biases for variable, own_biases in of_states])
+        offset = (offset - (table @ theta[..., :1])[..., 0]).astype(np.float32)
+        sizes = own.shape[1] * (1 + n_sources[targets])
+        return Regressions(targets, own, sizes, Response(table, offset), source, theta)
+
     problem: Any = state.problem
-    with nullcontext() if rows.device is None else problem.table.memory():
-        _estimate(regressions, rows, columns, ridge)
-        p_values = _test(regressions, rows, columns, edges, number)
+    with nullcontext() if engine.device is None else problem.table.memory():
+        rows = Rows.of(columns, block, groups, n_rows, n_independent, engine.device)
+        alike, batches = dict[Any, list[int]](), []
+        for v in np.flatnonzero(n_own).tolist():
+            like = (len(columns.tables[v]), *columns.kind[(owner == v) & is_own].tolist())
+            alike.setdefault(like if rows.starts is None else v, []).append(v)
+        for targets in map(np.array, alike.values()):  # of about as many sources, since these are padded to as many
+            targets = targets[np.argsort(n_sources[targets], kind="stable")]
+            numbers = len(rows.weight) * (1.0 + n_sources[targets])
+            runs = runs_of(numbers, BATCH_NUMBERS if rows.device is None else TILE_NUMBERS / 8)
+            batches += [regressions_of(targets[slice(*run)]) for run in runs]
+        _estimate(batches, rows, columns, ridge, engine)
+        p_values = _test(batches, rows, columns, edges, number)
     q_values = false_discovery_control(np.pad(p_values, (0, len(every) - len(edges)), constant_values=1.0))
     numbers = number[tuple(selected.T)]
     p_values, q_values = p_values[numbers], q_values[numbers]
@@ -389,32 +414,28 @@ def edge_evidence(
     )
 
 
-def _estimate(regressions: list[Regression], rows: Rows, columns: Columns, ridge: float) -> None:
+def _estimate(batches: Sequence[Regressions], rows: Rows, columns: Columns, ridge: float, engine: Engine) -> None:
     """Put regressions at their optima; missing cells are drawn in between, each from its regression."""
-    if rows.device is not None:
-        regressions = sorted(regressions, key=lambda r: (r.response.table.shape, r.theta.size))
-        for _, alike in groupby(regressions, key=lambda r: r.response.table.shape):
-            batch = list(alike)
-            sizes = len(rows.weight) * np.array([float(len(r.source)) for r in batch])
-            for run in runs_of(sizes, TILE_NUMBERS / 8):  # small, since sources are padded to as many
-                _minimize(batch[slice(*run)], rows, ridge, MAX_STEPS)
+    if rows.starts is None:
+        run = engine.map if rows.device is None else map
+        list(run(lambda batch: _minimize(batch, rows, ridge, MAX_STEPS), batches))
         return
     rng, cells = np.random.default_rng(0), []
-    for r in regressions:
-        seen, missing = np.flatnonzero(rows.observed[r.target]), np.flatnonzero(~rows.observed[r.target])
-        cells.append((np.flatnonzero(columns.owner == r.target)[:, None], missing))
+    for (v,) in (batch.target for batch in batches):
+        seen, missing = np.flatnonzero(rows.observed[v]), np.flatnonzero(~rows.observed[v])
+        cells.append((np.flatnonzero(columns.owner == v)[:, None], missing))
         rows.values[cells[-1]] = rows.values[cells[-1][0], rng.choice(seen, len(missing))]
-    for left in range(ROUNDS if rows.starts is not None else 0, -1, -1):
-        for r, cell in zip(regressions, cells, strict=True):
-            _minimize([r], rows, ridge, 1 if left else MAX_STEPS)
+    for left in range(ROUNDS, -1, -1):
+        for batch, cell in zip(batches, cells, strict=True):
+            _minimize(batch, rows, ridge, 1 if left else MAX_STEPS)
             if left and len(cell[1]):
-                p = r.response.predict(r.theta, rows.values[r.source][:, cell[1]]).cumsum(axis=0)
+                p = batch.response.predict(batch.theta, rows.values[batch.source][..., cell[1]])[0].cumsum(axis=0)
                 codes = (p < rng.random(len(cell[1]))).sum(axis=0).clip(max=len(p) - 1)
-                rows.values[cell] = columns.tables[r.target][codes].T
+                rows.values[cell] = columns.tables[batch.target[0]][codes].T
 
 
 def _test(
-    regressions: Sequence[Regression], rows: Rows, columns: Columns, edges: np.ndarray, number: np.ndarray
+    batches: Sequence[Regressions], rows: Rows, columns: Columns, edges: np.ndarray, number: np.ndarray
 ) -> np.ndarray:
     """Return the p-values of edges."""
     n_linear, n_square = (np.bincount(columns.owner, columns.kind == k, len(number)) for k in (LINEAR, SQUARE))
@@ -428,36 +449,35 @@ def _test(
     free[1] -= free[0]
     # Edges with as many scores, which are in the order of the first end, are tested together.
     alike = {int(size): np.flatnonzero(sizes == size) for size in np.unique(sizes)}
-    rank, ends = np.zeros(len(edges), dtype=int), np.zeros(len(edges))
+    rank, n_ends = np.zeros(len(edges), dtype=int), np.zeros(len(edges))
     for own in alike.values():
         rank[own] = np.arange(len(own))
     sums = {size: np.zeros((len(own), size)) for size, own in alike.items()}
-    is_square = {size: np.zeros((len(own), size), dtype=bool) for size, own in alike.items()}
+    is_square = {size: np.zeros(own.shape, dtype=bool) for size, own in sums.items()}
     information, tasks = {size: np.zeros((len(own), size, size)) for size, own in alike.items()}, []
-    for r in regressions:
-        for others, parameters, kinds in r.neighbors(columns, number[r.target] >= 0):
-            edge, is_tested = number[r.target, others], kinds <= SQUARE
-            place = np.arange(np.count_nonzero(is_tested)).reshape(len(r.own), -1)
-            transposed = np.arange(place.size).reshape(place.shape[::-1]).T
-            place = np.where((others < r.target)[:, None, None], transposed, place).reshape(len(edge), -1)
-            own, size, of_test = rank[edge], place.shape[1], is_tested.ravel()
-            parameters = parameters.reshape(len(edge), -1)
-            inner = np.linalg.inv(r.inverse[parameters[:, :, None], parameters[:, None]])[:, of_test]
-            sums[size][own[:, None], place] += (inner @ r.theta.flat[parameters][..., None])[..., 0]
-            information[size][own[:, None, None], place[:, :, None], place[:, None]] += inner[..., of_test]
-            is_square[size][own[:, None], place] = kinds[is_tested] == SQUARE
-            ends[edge] += 1.0
-            tasks.append((r, edge, place, parameters, inner))
+    for batch, ends in [(some, ends) for some in batches for ends in some.ends(columns, number)]:
+        regression, edge, parameters, kinds, order = ends
+        is_tested, at, there = kinds <= SQUARE, rows.send(regression[:, None, None]), rows.send(parameters)
+        inner = np.linalg.inv(_fetch(batch.inverse[at, there[:, :, None], there[:, None]]))[:, is_tested]
+        theta = batch.theta.reshape(len(batch.theta), -1)[regression[:, None], parameters]
+        own, size = rank[edge][:, None], len(order)
+        sums[size][own, order] += (inner @ theta[..., None])[..., 0]
+        information[size][own[..., None], order[:, None], order] += inner[..., is_tested]
+        is_square[size][own, order] = kinds[is_tested] == SQUARE
+        n_ends[edge] += 1.0
+        tasks.append((batch, regression, edge, parameters, order, inner))
     statistics = np.zeros((2, len(edges)))
     for size, own in alike.items():  # the variance of a sum is at most twice the sum of two variances
-        statistics[:, own] = _statistics(sums[size], ends[own, None, None] * information[size], is_square[size])
-    chosen = _combine(statistics, free) <= SCREEN
+        statistics[:, own] = _statistics(sums[size], n_ends[own, None, None] * information[size], is_square[size])
+    p_values = _combine(statistics, free)
+    chosen = p_values <= SCREEN
     covariances, shares = _covariances(rows, tasks, {size: own[chosen[own]] for size, own in alike.items()}, len(edges))
     for (size, own), covariance in zip(alike.items(), covariances, strict=True):
         kept = own[chosen[own]]
         robust = _statistics(sums[size][chosen[own]], covariance, is_square[size][chosen[own]])
         statistics[:, kept] = np.minimum(shares[kept] * statistics[:, kept], np.square(shares[kept]) * robust)
-    return _combine(statistics, free)
+    p_values[chosen] = _combine(statistics[:, chosen], free[:, chosen])
+    return p_values
 
 
 def _covariances(
@@ -465,32 +485,41 @@ def _covariances(
 ) -> tuple[list[np.ndarray], np.ndarray]:
     """Return covariances by squares of scores, (edges, scores, scores), of alike edges; and what shares of them hold.
 
-    The shares, (edges,), are those of the information that observed cells have.
+    The shares, (edges,), are those of the information that observed cells have. Regressions have as many edges each by
+    further ones without parameters, whose scores are added to a last one that is not used.
     """
-    ends = np.cumsum([0, *(size * len(own) for size, own in alike.items())])
+    bounds = np.cumsum([0, *(size * len(own) for size, own in alike.items())])
     place_of, parts = np.full(n_edges, -1), []
-    for start, (size, own) in zip(ends, alike.items(), strict=False):
+    for start, (size, own) in zip(bounds, alike.items(), strict=False):
         place_of[own] = start + size * np.arange(len(own))
-    for r, edge, place, parameters, inner in tasks:
-        keep, (k, m) = place_of[edge] >= 0, r.theta.shape
-        projections = inner[keep] @ r.inverse[parameters[keep]] / np.sqrt(max(1.0 - k * m / rows.n_independent, 0.25))
-        projections = projections.reshape(-1, k, m).swapaxes(0, 1).astype(np.float32)
-        place = (place_of[edge[keep], None] + place[keep]).ravel()
-        parts.append((r.own, edge[keep], inner.shape[1], *map(rows.send, (r.source, place, projections))))
     (values, _, _, errors), xp = rows.arrays, _namespace(rows.arrays[0])
+    for batch, regression, edge, parameters, order, inner in tasks:
+        keep, (n, k, m) = place_of[edge] >= 0, batch.theta.shape
+        if keep.any():
+            regression, edge, parameters, inner = (part[keep] for part in (regression, edge, parameters, inner))
+            turn, size = np.arange(len(edge)) - np.searchsorted(regression, regression), inner.shape[1]
+            factors = 1.0 / np.sqrt(np.maximum(1.0 - batch.sizes / rows.n_independent, 0.25))
+            place = np.full((n, turn.max() + 1, size), bounds[-1])
+            place[regression, turn] = place_of[edge, None] + order
+            scaled, at, turns = map(rows.send, (inner * factors[regression, None, None], regression, turn))
+            projections = xp.zeros((*place.shape, k * m), dtype=xp.float64, device=values.device)
+            projections[at, turns] = scaled @ batch.inverse[at[:, None], rows.send(parameters)]
+            projections = xp.asarray(projections, dtype=xp.float32).reshape(n, -1, k, m)
+            parts.append((edge, size, *map(rows.send, (batch.own, batch.source, place.ravel())), projections))
     known, covariances = np.zeros((2, n_edges)), [np.zeros(())] * len(alike)
     precision = xp.float32 if max(alike) == 1 else xp.float64
     for some in rows.chunks:
-        scores = xp.zeros((int(ends[-1]), some.stop - some.start), dtype=precision, device=values.device)
-        for own, edge, size, source, place, projections in parts:
-            sources, own_errors = values[source, some], errors[own[0] : own[-1] + 1, some]
-            part: Any = sum(p @ sources * error for p, error in zip(projections, own_errors, strict=True))
+        scores = xp.zeros((int(bounds[-1]) + 1, some.stop - some.start), dtype=precision, device=values.device)
+        for edge, size, own, source, place, projections in parts:
+            sources, own_errors = values[source, some], errors[own, some]
+            part: Any = sum(projections[:, :, a] @ sources * own_errors[:, a, None] for a in range(own.shape[1]))
+            part = part.reshape(len(place), -1)
             scores[place] += part
             if rows.starts is not None:
                 known[:, edge] += rows.information(part, some).reshape(2, len(edge), size).sum(axis=2)
         scores = rows.independent_sums(scores, some)
         for k, size in enumerate(alike):
-            own = scores[ends[k] : ends[k + 1]].reshape(-1, size, scores.shape[1])
+            own = scores[bounds[k] : bounds[k + 1]].reshape(-1, size, scores.shape[1])
             covariances[k] = covariances[k] + _fetch(own @ own.swapaxes(1, 2))
     shares = np.maximum(known[1], 0.01 * known[0]) / np.where(known[0] > 0.0, known[0], 1.0)
     return covariances, shares if rows.starts is not None else np.ones(n_edges)

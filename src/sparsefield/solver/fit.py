@@ -231,6 +231,7 @@ def score(
         if options.expand == "all":
             higher = expandable[have_higher_order(expandable)]
             expandable = np.concatenate([all_expandable(state.layout, options.max_order), higher])
+        expandable = expandable[~working_set.are_protected(expandable)]
         known = working_set.conjunction_keys
         higher = score_expansions(factors, state.layout, expandable, l1, known, options.order_penalty)
         return concatenate_proposals([pairs, higher], options.max_order)

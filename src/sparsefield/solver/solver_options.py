@@ -64,6 +64,8 @@ class Solver(OptionObject):
         Optimizer steps at most.
     certify : bool
         Whether every candidate is checked against the optimality conditions, and violators are added.
+    test_edges : bool
+        Whether edges are tested after the fit (``edges_``), which can take longer than the fit.
     stages : 1 or 2
         2 optimizes the biases before any pair is added.
     checkpoint : path, optional
@@ -85,6 +87,7 @@ class Solver(OptionObject):
     kkt_tol: float = config.KKT_TOLERANCE
     max_iter: int = 1000
     certify: bool = True
+    test_edges: bool = True
     stages: Literal[1, 2] = 1
     checkpoint: str | os.PathLike[str] | None = None
     engine: Any = None

@@ -219,7 +219,7 @@ class State:
         missing: EM | InferenceMethod | None = None,
     ) -> None:
         self.problem, self.layout, self.options = problem, problem.layout, options
-        protected = start.features if start is not None and start.latent else None
+        protected = pad_features(start.features, options.max_order) if start is not None and start.latent else None
         if problem.device is not None and options.penalty == "l1":
             from sparsefield.solver.device_steps import DeviceWorkingSet
 
