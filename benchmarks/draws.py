@@ -1,4 +1,7 @@
-"""Imputations of real tables as distributions: energy scores of hidden cells, and coverage, beside other tools."""
+"""Imputations of real tables as distributions: energy scores of hidden cells, and coverage, beside other tools.
+
+TabImpute has no row: it loads the weights of TabPFN from a server that may not be reached where benchmarks run.
+"""
 
 from __future__ import annotations
 
@@ -136,6 +139,21 @@ def _draw_with_miceforest(table: MixedTable) -> Array:
     return np.array([kernel.complete_data(k).astype(float).to_numpy() for k in range(DRAWS)])
 
 
+def _draw_by_missforest(table: MixedTable) -> Array:
+    """Fill by chained random forests, which draw nothing: all imputations are alike; ordinal columns are numbers."""
+    import pandas as pd
+    from missforest import MissForest  # pyright: ignore[reportMissingImports]
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    names = [f"x{k}" for k in range(len(table.kinds))]
+    nominal = [name for name, kind in zip(names, table.kinds, strict=True) if kind == "nominal"]
+    forests = RandomForestClassifier(random_state=0), RandomForestRegressor(random_state=0)
+    filled = MissForest(*forests, categorical=nominal, verbose=0).fit_transform(
+        pd.DataFrame(table.shown, columns=names)
+    )
+    return np.repeat(filled[names].astype(float).to_numpy()[None], DRAWS, axis=0)  # it sorts columns by kind
+
+
 def _draw_from_columns(table: MixedTable) -> Array:
     shown, rng = table.shown, np.random.default_rng(0)
     draws = np.repeat(shown[None], DRAWS, axis=0)
@@ -151,6 +169,7 @@ METHODS = (
     Method("boosting per column", _draw_by_boosting),
     Method("mice (R), levels as numbers", _draw_with_mice, "mice"),
     Method("miceforest", _draw_with_miceforest, module="miceforest"),
+    Method("missforest", _draw_by_missforest, module="missforest"),
     Method("values of the column", _draw_from_columns),
 )
 

@@ -97,7 +97,7 @@ def test_of_linked_tables_they_are_still_seen() -> None:
         keys={"pupil": "id"},
         links={"who": ("visit", "who", "pupil")},
     )
-    field = RelationalField(l1=1.0).fit(data)
+    field = RelationalField(l1=1.0, templates="base").fit(data)
     sample = compile_densely(field, data)
     factors = np.concatenate([np.zeros(50), np.full(150, 2.0)])
     weighed = weigh_rows(sample, factors)

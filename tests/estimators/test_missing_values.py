@@ -150,7 +150,7 @@ def test_linked_tables_with_missing_cells_are_learned() -> None:
     friends = pl.DataFrame({"who": range(199), "whom": range(1, 200)})
     links = {"who": ("friend", "who", "person"), "whom": ("friend", "whom", "person")}
     data = Relational({"person": people, "friend": friends}, keys={"person": "id"}, links=links)
-    field = RelationalField(l1=2.0, n_jobs=1).fit(data)
+    field = RelationalField(templates="base", l1=2.0, n_jobs=1).fit(data)
     assert field.converged_
     assert 0.0 < field.mc_error_ <= EM().max_error
     assert len(field.field_.weights) >= 2

@@ -100,7 +100,7 @@ def _run(
         parent_edge=np.full(len(arity), -1, dtype=np.int64),
         visited=np.zeros(graph.n_missing, dtype=np.bool_),
         incoming=np.empty(sizes.max(initial=0)),
-        potentials=graph.tables if max_product else np.empty_like(graph.tables),
+        potentials=graph.tables if max_product else np.zeros(len(graph.tables)),
     )
     caps = float(options.tolerance), int(options.max_updates), float(options.damping)
     return state, propagate(graph, components, *caps, max_product, state)

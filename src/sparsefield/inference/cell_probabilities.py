@@ -195,7 +195,8 @@ def predict_block(
     others = np.setdiff1d(np.arange(block.n_rows), incomplete)
     probabilities = np.zeros((int(field.layout.schemas[table].coding.state_offsets[-1]), block.n_rows))
     probabilities[:, others] = predict_complete(field, table, rows_of_block(block, others))
-    per_chunk = max(1, CHUNK_CELLS // (MAX_ENUMERATED * max(block.n_own_columns, 1)))
+    copies = MAX_ENUMERATED if len(field.graphs[table].term_feature) else COPIES
+    per_chunk = max(1, CHUNK_CELLS // (copies * max(block.n_own_columns, 1)))
     for start in range(0, len(incomplete), per_chunk):
         rows = incomplete[start : start + per_chunk]
         part = rows_of_block(block, rows)
@@ -256,15 +257,21 @@ def _predict_rows(field: FieldWeights, table: int, block: Block, dataset: Datase
     else:
         beliefs = _make_block(schema, np.maximum(block.codes, 0), block.covariates, block.codes < 0).beliefs
         n_columns, columns = schema.n_target_columns, _state_columns(schema)
-        weights = field.theta[graph.arc_feature], graph.arc_source, graph.arc_offsets
-        base = sp.csr_array(weights, shape=(n_columns, len(beliefs))) @ beliefs
+        arcs = graph.arc_offsets, graph.arc_source, field.theta[graph.arc_feature]
+        base = sp.csr_array(arcs[::-1], shape=(n_columns, len(beliefs))) @ beliefs
         base += field.theta[graph.first : graph.first + n_columns, None]
         levels = schema.coding.log_base[:, None] + columns @ base
         sums, variance, keys = np.zeros_like(levels), np.zeros_like(base), hash_rows(block.codes, block.covariates)
-        neighbors = depends.indptr, depends.indices
-        kernels.sum_completions(
-            graph, field.theta, neighbors, block.codes, labels, base, levels, keys, SUMS, sums, drawn, variance
-        )
+        coded, neighbors = (schema.coding, schema.target_offsets), (depends.indptr, depends.indices)
+        kernels.sum_enumerated(*coded, arcs, neighbors, block.codes, labels, levels, SUMS.most, sums, drawn)
+        near = (depends @ drawn > 0.0) & (block.codes >= 0)
+        for row in np.flatnonzero(near.any(axis=0)):
+            cells, others = np.flatnonzero(drawn[:, row]), np.flatnonzero(near[:, row])
+            own = block.codes[:, row].copy(), base[:, row : row + 1].copy(), levels[:, row].copy(), keys[row]
+            by_states, by_columns = np.zeros(len(levels)), np.zeros(n_columns)
+            kernels.sum_drawn(*coded, arcs, cells, others, *own, SUMS, by_states, by_columns)
+            sums[:, row] += by_states
+            variance[:, row] = by_columns
         # The mean variance of differences of logits to the observed state, where states are as frequent as in training.
         means, squares = (schema.coding.frequencies @ columns**k for k in (1, 2))
         variance *= squares[:, None] - beliefs[:n_columns] * (2.0 * means[:, None] - beliefs[:n_columns])

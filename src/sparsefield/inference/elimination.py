@@ -258,7 +258,7 @@ def _collect(
         tables[step] += _widen(unary_logits, (cell,), plan.cliques[step])
     for k, (factor, step) in enumerate(zip(shape.factors, plan.factor_steps, strict=True)):
         size = tuple(shape.states[cell] for cell in factor)
-        first = graph.table_offsets[batch.factors[:, k]]
+        first = graph.table_starts[batch.factors[:, k]]
         table = graph.tables[first + np.arange(np.prod(size))[:, None]].reshape(*size, count)
         tables[step] += _widen(table, factor, plan.cliques[step])
     for cell, codes in (keep or {}).items():

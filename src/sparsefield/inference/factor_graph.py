@@ -37,7 +37,9 @@ class FactorGraph(NamedTuple):
     edge_stride: Array
     """(edges,): distance of consecutive states of the cell in the table of the factor."""
     table_offsets: Array
-    """(factors + 1,)"""
+    """(factors + 1,): where the joint states of each factor begin in a list of those of all factors."""
+    table_starts: Array
+    """(factors,): where their log-potentials begin; those of the same two variables may share them."""
     tables: Array
     """Log-potentials in C order: the last cell of a factor varies fastest."""
     message_offsets: Array
@@ -114,11 +116,15 @@ class FactorStructure(NamedTuple):
 
 def build_factors(problem: MissingProblem, theta: Array) -> FactorGraph:
     """Build the factor graph over all missing cells of a problem; features of weight 0 are left out."""
-    return build_structure(problem, theta).graph
+    return build_structure(problem, theta, shared=True).graph
 
 
-def build_structure(problem: MissingProblem, theta: Array) -> FactorStructure:
-    """Build the factor graph over all missing cells of a problem, and what `with_weights` needs."""
+def build_structure(problem: MissingProblem, theta: Array, *, shared: bool = False) -> FactorStructure:
+    """Build the factor graph over all missing cells of a problem, and what `with_weights` needs.
+
+    If tables are ``shared``, pairs of cells of the same two variables have one table where no link or conjunction,
+    whose weight depends on observed cells, makes those of rows differ.
+    """
     cells, features, column_logits, keys = ground(problem, theta)
     n_cells, columns = len(keys), cells.offsets
     sets, set_of_feature = _group_by_cells(features, np.diff(problem.state_offsets))
@@ -139,6 +145,7 @@ def build_structure(problem: MissingProblem, theta: Array) -> FactorStructure:
         edge_factor=np.repeat(np.arange(len(arity)), arity),
         edge_stride=factors.stride,
         table_offsets=factors.table_offsets,
+        table_starts=factors.table_offsets[:-1],
         tables=np.empty(0),
         message_offsets=cumulate(factors.states),
         cell_edge_offsets=np.searchsorted(factors.cell[cell_order], np.arange(n_cells + 1)),
@@ -149,6 +156,10 @@ def build_structure(problem: MissingProblem, theta: Array) -> FactorStructure:
         component_factors=np.argsort(component_of_factor, kind="stable"),
         component_keys=kernels.mix_component_keys(keys, component, n_components),
     )
+    if shared and not len(problem.view_start) and not len(problem.term_feature):
+        pairs = problem.cell_variable[factors.cell].reshape(-1, 2) @ [len(problem.coding.state_offsets), 1]
+        _, distinct, table = np.unique(pairs, return_index=True, return_inverse=True)
+        graph = graph._replace(table_starts=cumulate(np.diff(factors.table_offsets)[distinct])[table])
     structure = FactorStructure(cells, features, sets, set_of_feature, factors, factor_of_set, graph)
     return structure._replace(graph=graph._replace(tables=_fill_tables(problem, structure, features)))
 
@@ -195,9 +206,14 @@ def _unary_logits(problem: MissingProblem, columns: Array, column_logits: Array)
 
 def _fill_tables(problem: MissingProblem, structure: FactorStructure, features: kernels.GroundFeatures) -> Array:
     """Return the log-potentials of all factors."""
-    sets, factors = structure.sets, structure.factors
-    tables = np.zeros(sets.table_offsets[-1], dtype=config.FLOAT)
-    kernels.add_feature_tables(problem, features, sets, structure.set_of_feature, tables)
+    sets, factors, sizes = structure.sets, structure.factors, np.diff(structure.sets.table_offsets)
+    starts = structure.graph.table_starts if factors is sets else sets.table_offsets[:-1]
+    needed = 8.0 * (starts + sizes).max(initial=0) + (0.0 if factors is sets else 8.0 * factors.table_offsets[-1])
+    config.refuse_beyond_memory(3 * needed, "The tables of all missing cells that share features", lambda: ADVICE)
+    writes = np.zeros(len(sizes), dtype=bool)
+    writes[np.unique(starts, return_index=True)[1]] = True
+    tables = np.zeros((starts + sizes).max(initial=0), dtype=config.FLOAT)
+    kernels.add_feature_tables(problem, features, sets, structure.set_of_feature, starts, writes, tables)
     if factors is sets:
         return tables
     out = np.zeros(factors.table_offsets[-1])
@@ -242,8 +258,6 @@ def _lay_out(rows: list[Array], counts: Array) -> _CellSets:
     states = [counts[part] for part in rows]
     strides = [np.cumprod(np.c_[part[:, 1:], np.ones(len(part), int)][:, ::-1], axis=1)[:, ::-1] for part in states]
     sizes = np.concatenate([nothing, *(part.prod(axis=1) for part in states)])
-    needed = 8.0 * float(sizes.sum(dtype=float))
-    config.refuse_beyond_memory(3 * needed, "The tables of all missing cells that share features", lambda: ADVICE)
     cell, count, stride = (np.concatenate([nothing, *(p.ravel() for p in parts)]) for parts in (rows, states, strides))
     return _CellSets(cumulate(lengths), cell, count, stride, cumulate(sizes))
 

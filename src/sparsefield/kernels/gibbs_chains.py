@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.elementary import exp_nonpositive, mix, uniform
+from sparsefield.kernels.elementary import FAST, exp_nonpositive, mix, uniform
 
 
 class Event(NamedTuple):
@@ -34,7 +34,7 @@ def factor_logits(graph, cell, codes, z):
     for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
         edge = graph.cell_edges[k]
         f = graph.edge_factor[edge]
-        entry = graph.table_offsets[f]
+        entry = graph.table_starts[f]
         for e in range(factor_offsets[f], factor_offsets[f + 1]):
             if e != edge:
                 entry += strides[e] * codes[graph.edge_cell[e]]
@@ -52,20 +52,19 @@ def _draw_state(z, states, stream):
     top = z[0]
     for s in range(1, states):
         top = max(top, z[s])
-    total, best = 0.0, 0
+    total = 0.0
     for s in range(states):
         z[s] = exp_nonpositive(z[s] - top)
     for s in range(states):
         total += z[s]
-        best = s if z[s] > z[best] else best
-    left, stream = uniform(stream)
-    code = -1
     for s in range(states):
         z[s] /= total
+    left, stream = uniform(stream)
+    for s in range(states):
         left -= z[s]
-        if left < 0.0 and code < 0:
-            code = s
-    return (code if code >= 0 else best), stream  # rounding: take the most probable state
+        if left < 0.0:
+            return s, stream
+    return np.int64(z[:states].argmax()), stream  # rounding: take the most probable state
 
 
 @njit(nogil=True, cache=True)
@@ -81,6 +80,23 @@ def _initialize(graph, component, seed, chain, codes):
 
 
 @njit(nogil=True, cache=True)
+def _transpose_tables(graph, components):
+    """Return the tables of the pairs of cells in some components with the first cell varying fastest."""
+    out, done = np.empty_like(graph.tables), np.zeros(graph.tables.shape[0], dtype=np.bool_)
+    for p in components:
+        for f in graph.component_factors[graph.component_factor_offsets[p] : graph.component_factor_offsets[p + 1]]:
+            first, start = graph.factor_offsets[f], graph.table_starts[f]
+            if graph.factor_offsets[f + 1] != first + 2 or done[start]:
+                continue
+            width, done[start] = graph.edge_stride[first], True
+            height = (graph.table_offsets[f + 1] - graph.table_offsets[f]) // width
+            for s in range(height):
+                for t in range(width):
+                    out[start + t * height + s] = graph.tables[start + s * width + t]
+    return out
+
+
+@njit(nogil=True, cache=True, fastmath=FAST)
 def run_chains(graph, components, seed, chains, burn_in, sweeps, event, codes, z, sums, squares, event_sums):
     """Run chains over some components and sum the conditional probability of each state, and its square.
 
@@ -88,6 +104,7 @@ def run_chains(graph, components, seed, chains, burn_in, sweeps, event, codes, z
     the conditional probability of the event, where there is one.
     """
     logits, offsets, cells = np.empty(graph.offsets[-1]), graph.offsets, graph.component_cells
+    transposed = _transpose_tables(graph, components)
     for p in range(components.shape[0]):
         first, last = graph.component_offsets[components[p]], graph.component_offsets[components[p] + 1]
         for chain in range(chains):
@@ -103,11 +120,12 @@ def run_chains(graph, components, seed, chains, burn_in, sweeps, event, codes, z
                         z[s] = logits[start + s]
                     codes[cell], stream = _draw_state(z, states, stream)
                     if codes[cell] != before:
-                        _move(graph, cell, before, codes, logits)
+                        _move(graph, transposed, cell, before, codes, logits)
                     if sweep >= burn_in:
+                        own_sums, own_squares = sums[half, start:], squares[half, start:]
                         for s in range(states):
-                            sums[half, start + s] += z[s]
-                            squares[half, start + s] += z[s] * z[s]
+                            own_sums[s] += z[s]
+                            own_squares[s] += z[s] * z[s]
                 if event is not None and sweep >= burn_in:
                     probability = _event_probability(graph, event, codes, z)
                     event_sums[half, 0] += probability
@@ -115,13 +133,21 @@ def run_chains(graph, components, seed, chains, burn_in, sweeps, event, codes, z
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _move(graph, cell, before, codes, logits):
+def _move(graph, transposed, cell, before, codes, logits):
     """Update the logits of all other cells after a cell has got another code than ``before``."""
     offsets, factor_offsets, strides, tables = graph.offsets, graph.factor_offsets, graph.edge_stride, graph.tables
     for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
         edge = graph.cell_edges[k]
         f, lag = graph.edge_factor[edge], strides[edge] * (before - codes[cell])
-        entry = graph.table_offsets[f]
+        entry = graph.table_starts[f]
+        if factor_offsets[f + 1] - factor_offsets[f] == 2:
+            other = graph.edge_cell[2 * factor_offsets[f] + 1 - edge]
+            states, own = offsets[other + 1] - offsets[other], logits[offsets[other] : offsets[other + 1]]
+            rows = tables[entry:] if edge == factor_offsets[f] else transposed[entry:]
+            new, old = rows[states * codes[cell] :], rows[states * before :]
+            for s in range(states):  # indices that may be negative could not be vectorized
+                own[s] += new[s] - old[s]
+            continue
         for e in range(factor_offsets[f], factor_offsets[f + 1]):
             entry += strides[e] * codes[graph.edge_cell[e]]
         for e in range(factor_offsets[f], factor_offsets[f + 1]):
@@ -159,7 +185,7 @@ def log_potential(graph, component, codes):
         total += graph.unary_logits[graph.offsets[cell] + codes[cell]]
     for k in range(graph.component_factor_offsets[component], graph.component_factor_offsets[component + 1]):
         f = graph.component_factors[k]
-        entry = graph.table_offsets[f]
+        entry = graph.table_starts[f]
         for e in range(graph.factor_offsets[f], graph.factor_offsets[f + 1]):
             entry += graph.edge_stride[e] * codes[graph.edge_cell[e]]
         total += graph.tables[entry]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.elementary import exp_nonpositive
+from sparsefield.kernels.elementary import FAST, exp_nonpositive
 
 LEAST_SUM = 1e-300
 """Sums that are smaller are replaced by this one, so that no message is infinite."""
@@ -36,10 +36,10 @@ class MessageState(NamedTuple):
     incoming: np.ndarray
     """(largest number of states of the cells of a factor,)"""
     potentials: np.ndarray
-    """The tables of the graph; exponentials below the largest entry of each table, where messages are sums."""
+    """The tables; where messages are sums, exponentials below the largest entry of each table, and 0 at first."""
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, fastmath=FAST)
 def propagate(graph, components, tolerance, max_updates, damping, max_product, state):
     """Run belief propagation on some components; ``max_product`` replaces sums by maxima.
 
@@ -53,10 +53,11 @@ def propagate(graph, components, tolerance, max_updates, damping, max_product, s
             continue
         _order_factors(graph, component, state)
         for f in graph.component_factors[first : first if max_product else last]:
-            top, begin, end = -np.inf, graph.table_offsets[f], graph.table_offsets[f + 1]
-            for entry in range(begin, end):
+            top, begin = -np.inf, graph.table_starts[f]
+            end = begin + graph.table_offsets[f + 1] - graph.table_offsets[f]
+            for entry in range(begin, end if state.potentials[begin] == 0.0 else begin):
                 top = max(top, graph.tables[entry])
-            for entry in range(begin, end):
+            for entry in range(begin, end if state.potentials[begin] == 0.0 else begin):
                 state.potentials[entry] = exp_nonpositive(graph.tables[entry] - top)
         for number in range(-1, max_updates + 2):  # inward, outward, and then all messages
             rounds[p] = max(number, 0)
@@ -85,7 +86,7 @@ def factor_beliefs(graph, state, marginals, log_sums):
         start, end = graph.table_offsets[f], graph.table_offsets[f + 1]
         top = -np.inf
         for entry in range(start, end):
-            value, rest = graph.tables[entry], entry - start
+            value, rest = graph.tables[graph.table_starts[f] + entry - start], entry - start
             for edge in range(last - 1, first - 1, -1):
                 cell = graph.edge_cell[edge]
                 states = graph.offsets[cell + 1] - graph.offsets[cell]
@@ -154,18 +155,23 @@ def _update_message(graph, edge, damping, max_product, state):
     if last - first == 2:
         # The target cell is the first or the second of a matrix.
         other = first + last - 1 - edge
-        begin, stride = graph.table_offsets[f], graph.edge_stride[edge]
-        step, begin_other = graph.edge_stride[other], 0 if other == first else states
-        for s in range(states):
-            for t in range(graph.message_offsets[other + 1] - graph.message_offsets[other]):
-                value, received = state.potentials[begin + s * stride + t * step], incoming[begin_other + t]
-                if max_product:
-                    pending[s] = max(pending[s], value + received)
-                else:
-                    pending[s] += value * received
+        begin, others = graph.table_starts[f], graph.message_offsets[other + 1] - graph.message_offsets[other]
+        for s in range(states if edge == first else 0):
+            row, total, top = state.potentials[begin + s * others :], 0.0, -np.inf
+            for t in range(0 if max_product else others):
+                total += row[t] * incoming[states + t]
+            for t in range(others if max_product else 0):
+                top = max(top, row[t] + incoming[states + t])
+            pending[s] = top if max_product else total
+        for t in range(0 if edge == first else others):
+            row, received = state.potentials[begin + t * states :], incoming[t]
+            for s in range(0 if max_product else states):
+                pending[s] += row[s] * received
+            for s in range(states if max_product else 0):
+                pending[s] = max(pending[s], row[s] + received)
     else:
         for entry in range(graph.table_offsets[f + 1] - graph.table_offsets[f]):
-            value, start, target = state.potentials[graph.table_offsets[f] + entry], 0, 0
+            value, start, target = state.potentials[graph.table_starts[f] + entry], 0, 0
             for e in range(first, last):
                 size = graph.message_offsets[e + 1] - graph.message_offsets[e]
                 code = entry // graph.edge_stride[e] % size

@@ -251,29 +251,33 @@ def _write_term(problem, cells, own, k, out, size, g, s):
 
 
 @njit(nogil=True, cache=True)
-def add_feature_tables(problem, features, sets, set_of_feature, out):
-    """Add each ground feature, as a function of the states of its cells, to the table of its set of cells."""
+def add_feature_tables(problem, features, sets, set_of_feature, starts, writes, out):
+    """Add each ground feature, as a function of the states of its cells, to the table of its set of cells.
+
+    Tables begin at ``starts`` (sets,); of the sets that share one, only one ``writes`` (sets,).
+    """
     coding = problem.coding
     for f in range(set_of_feature.shape[0]):
+        if not writes[set_of_feature[f]]:
+            continue
         member, first = features.offsets[f], sets.offsets[set_of_feature[f]]
-        arity, start = features.offsets[f + 1] - member, sets.table_offsets[set_of_feature[f]]
-        size = sets.table_offsets[set_of_feature[f] + 1] - start
-        rest = size // sets.states[first]  # entries for each state of the first cell
+        arity, start = features.offsets[f + 1] - member, starts[set_of_feature[f]]
+        rest = sets.stride[first]  # entries for each state of the first cell
         for k in range(sets.states[first]):
             variable = problem.cell_variable[features.cell[member]]
             factor = features.weight[f] * coded.column_value(coding, variable, k, features.column[member])
             if factor == 0.0:
                 continue
-            for entry in range(k * rest, (k + 1) * rest):
+            for entry in range(rest):
                 value, left = factor, entry
                 for m in range(arity - 1, 0, -1):
-                    code = left % sets.states[first + m]
-                    left //= sets.states[first + m]
+                    code = left % sets.states[first + m] if m > 1 else left  # divisions take most of the time
+                    left = left // sets.states[first + m] if m > 1 else 0
                     variable = problem.cell_variable[features.cell[member + m]]
                     value *= coded.column_value(coding, variable, code, features.column[member + m])
                     if value == 0.0:
                         break
-                out[start + entry] += value
+                out[start + k * rest + entry] += value
 
 
 @njit(nogil=True, cache=True)

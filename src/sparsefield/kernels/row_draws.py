@@ -262,55 +262,46 @@ class SumOptions(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def sum_completions(graph, theta, depends, codes, labels, base, levels, keys, options, out, drawn, variance):
+def sum_enumerated(coding, offsets, arcs, depends, codes, labels, levels, most, out, drawn):
     """Add to ``out`` what the logits of observed cells given all other observed ones have beyond ``levels``.
 
     Those given a completion, too, have the mean of p(state | others) / p(observed state | others) over completions
-    added in logs. Components of missing cells with few joint states are enumerated, others of a row drawn together.
+    added in logs. Components of missing cells with few joint states are enumerated, others have to be drawn.
 
     Parameters
     ----------
+    offsets : (targets + 1,), the first column of each target
+    arcs : offsets, sources and weights of the arcs to each target column
     depends : offsets and indices of the targets that share a feature with each target
     codes : (targets, rows), -1 for missing cells
     labels : (targets, rows), the number of the connected component of each missing cell of a row, and -1 elsewhere
-    base : (target columns, rows), logits of columns without the missing cells
-    levels : (states, rows), those of states
-    keys : (rows,), which determine random numbers
+    levels : (states, rows), logits of states without the missing cells
+    most : number of completions that are enumerated
     out : (states, rows)
-    drawn : (targets, rows) bool, set for missing cells that are drawn
-    variance : (target columns, rows), set to the variances over draws of the logits of observed cells
+    drawn : (targets, rows) bool, set for missing cells that have to be drawn
     """
-    starts, n = graph.coding.state_offsets, codes.shape[0]
-    cells, potentials, z = np.empty(n, dtype=np.int64), np.empty(options.most), np.empty((base.shape[0], 1))
-    most = options.most * min(1.0, _MANY_STATES / starts[-1])
+    starts, n = coding.state_offsets, codes.shape[0]
+    cells, potentials, z = np.empty(n, dtype=np.int64), np.empty(most), np.empty((offsets[n], 1))
+    most *= min(1.0, _MANY_STATES / starts[-1])
     for row in range(codes.shape[1]):
-        n_drawn, last = 0, -1
+        last = -1
         for v in range(n):
             last = max(last, labels[v, row])
-        for component in range(last + 2):  # at the end the drawn ones
-            size, joint = n_drawn, 1.0
-            for v in range(n if component <= last else 0):
+        for component in range(last + 1):
+            size, joint = 0, 1.0
+            for v in range(n):
                 if labels[v, row] == component:
                     cells[size] = v
                     size, joint = size + 1, joint * (starts[v + 1] - starts[v])
-            if joint > most:
-                n_drawn = size
-                continue
-            own, observed, level = cells[n_drawn if component <= last else 0 : size], codes[:, row], levels[:, row]
-            near = _observed_neighbors(depends, own, observed)
-            if not near.shape[0]:
-                continue
-            if component <= last:
-                _add_enumerated(graph, theta, own, near, observed, level, z, potentials, out[:, row])
-                continue
-            for c in range(base.shape[0]):  # a slice assignment would take seconds to compile
-                z[c, 0] = base[c, row]
-            _add_drawn(graph, theta, own, near, observed, z, level, keys[row], options, out[:, row], variance[:, row])
-        for a in range(n_drawn):
-            drawn[cells[a], row] = True
+            for v in cells[: size if joint > most else 0]:
+                drawn[v, row] = True
+            near = _observed_neighbors(depends, cells[: 0 if joint > most else size], codes[:, row])
+            if near.shape[0]:
+                own, level = cells[:size], levels[:, row]
+                _add_enumerated(coding, offsets, arcs, own, near, codes[:, row], level, z, potentials, out[:, row])
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True)
 def _observed_neighbors(depends, cells, codes):
     """Return the observed cells that share a feature with some missing ones."""
     near, count = np.zeros(codes.shape[0], dtype=np.bool_), 0
@@ -331,10 +322,10 @@ def _observed_neighbors(depends, cells, codes):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _move(graph, theta, v, before, after, z):
+def _move(coding, offsets, arcs, v, before, after, z):
     """Replace the effect of a state of a cell, if it is not -1, by that of another on logits z (target columns, 1)."""
-    coding, first, n_scores = graph.coding, graph.target_offsets[v], graph.coding.n_scores[v]
-    arc_offsets, arc_source, arc_feature = graph.arc_offsets, graph.arc_source, graph.arc_feature
+    first, n_scores = offsets[v], coding.n_scores[v]
+    arc_offsets, arc_source, arc_weight = arcs
     for is_new in range(0 if before >= 0 else 1, 2):
         state, factor = coding.state_offsets[v] + (after if is_new else before), 1.0 if is_new else -1.0
         for d in range(n_scores + 1):
@@ -347,7 +338,7 @@ def _move(graph, theta, v, before, after, z):
                 break
             for k in range(arc_offsets[column], arc_offsets[column + 1]):
                 if arc_source[k] < z.shape[0]:  # a feature has an arc from each of its columns to the other
-                    z[arc_source[k], 0] += theta[arc_feature[k]] * value
+                    z[arc_source[k], 0] += arc_weight[k] * value
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -360,9 +351,9 @@ def _cell_weights(coding, offsets, v, z, p):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _add_enumerated(graph, theta, cells, neighbors, codes, levels, z, potentials, out):
+def _add_enumerated(coding, offsets, arcs, cells, neighbors, codes, levels, z, potentials, out):
     """Add logarithms of means of ratios over all joint states of a component."""
-    coding, offsets, starts, n = graph.coding, graph.target_offsets, graph.coding.state_offsets, cells.shape[0]
+    starts, n = coding.state_offsets, cells.shape[0]
     first, width = np.zeros(n + 1, dtype=np.int64), 0
     for a in range(n):
         first[a + 1] = first[a] + starts[cells[a] + 1] - starts[cells[a]]
@@ -375,7 +366,7 @@ def _add_enumerated(graph, theta, cells, neighbors, codes, levels, z, potentials
             fields[0, t] = fields[n, t] = levels[starts[cells[a]] + t - first[a]]
             for c in range(z.shape[0]):
                 z[c, 0] = 0.0
-            _move(graph, theta, cells[a], -1, t - first[a], z)
+            _move(coding, offsets, arcs, cells[a], -1, t - first[a], z)
             p = 0
             for b in range(n + neighbors.shape[0]):
                 w, level, filled = cells[b] if b < n else neighbors[b - n], 0.0, p
@@ -408,16 +399,23 @@ def _add_enumerated(graph, theta, cells, neighbors, codes, levels, z, potentials
         out[place[p]] += math.log(max(sums[0, p] / norm, _LEAST_PROBABILITY))
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _add_drawn(graph, theta, cells, neighbors, codes, base, levels, stream, options, out, variance):
-    """Add logarithms of means of ratios over draws of some missing cells.
+@njit(nogil=True, cache=True)
+def sum_drawn(coding, offsets, arcs, cells, neighbors, codes, base, levels, stream, options, out, variance):
+    """Add to ``out`` as `sum_enumerated` does, by draws of some missing cells of a row.
 
     Draws are from a mixture of the distributions of these cells given all observed ones, and given all but one of them
     (Silva and Zanella 2022): no observed cell gives draws with which it is left out a large weight. One that is left
     out is drawn as well.
+
+    Parameters
+    ----------
+    cells, neighbors : the targets that are drawn, and those of observed cells that share a feature with one of them
+    base : (target columns, 1), logits of columns without the missing cells
+    stream : determines random numbers
+    variance : (target columns,), set to the variances over draws of the logits of observed cells
     """
-    coding, offsets, starts = graph.coding, graph.target_offsets, graph.coding.state_offsets
-    p, state, z = np.empty(coding.most_states), codes.copy(), np.empty((base.shape[0], 1))
+    starts = coding.state_offsets
+    p, state, z = np.empty(coding.most_states), codes.copy(), np.empty_like(base)
     totals, moments = np.zeros(out.shape[0]), np.zeros((2, base.shape[0]))
     weights, cell_sums = np.empty(out.shape[0]), np.zeros((3, codes.shape[0]))
     observed, inverse, share, seen = cell_sums[0], cell_sums[1], cell_sums[2], np.full(base.shape[0], np.inf)
@@ -437,7 +435,7 @@ def _add_drawn(graph, theta, cells, neighbors, codes, base, levels, stream, opti
                     left, stream = uniform(stream)
                     state[v] = choose_state(p, starts[v + 1] - starts[v], left * total)
                 if state[v] != before:
-                    _move(graph, theta, v, before, state[v], z)
+                    _move(coding, offsets, arcs, v, before, state[v], z)
             if step < (options.burn_in if chain > 0 else 0):
                 continue
             norm = 1.0
@@ -456,8 +454,9 @@ def _add_drawn(graph, theta, cells, neighbors, codes, base, levels, stream, opti
                 if left >= 0.0:
                     hidden, left = i, left - share[i] * inverse[i]
                 factor = 1.0 / (observed[i] * norm)
-                for t in range(starts[i], starts[i + 1] if step >= options.burn_in else 0):
-                    totals[t] += factor * weights[t]
+                own_totals, own_weights = totals[starts[i] : starts[i + 1]], weights[starts[i] : starts[i + 1]]
+                for t in range(own_totals.shape[0] if step >= options.burn_in else 0):
+                    own_totals[t] += factor * own_weights[t]
                 for c in range(offsets[i], offsets[i + 1] if step >= options.burn_in else 0):
                     moments[0, c] += z[c, 0]
                     moments[1, c] += z[c, 0] * z[c, 0]
@@ -475,7 +474,7 @@ def _add_drawn(graph, theta, cells, neighbors, codes, base, levels, stream, opti
             variance[c] = moments[1, c] / draws - mean * mean
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True)
 def _enumerate(first, ties, levels, code, value, potentials):
     """Set weights of the joint states of some cells, whose states begin at ``first``; return their sum.
 
@@ -504,7 +503,7 @@ def _enumerate(first, ties, levels, code, value, potentials):
     return norm
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True)
 def _sum_factors(first, weights, factors, code, sums):
     """Set sums[0] to the sum over completions of weight x product of the factors of their states; all are 0 before."""
     last, depth, leaf, width = code.shape[0] - 1, 0, 0, sums.shape[1]

@@ -93,7 +93,7 @@ class EvaluatedBlock(NamedTuple):
 
 def as_evaluated(block: Block, table: int = 0) -> tuple[EvaluatedBlock, None]:
     """Return a block of a table before any evaluation."""
-    return EvaluatedBlock(table, block, entries=Entries.of(block)), None
+    return EvaluatedBlock(table, block, entries=Entries.of(block) if isinstance(block, Block) else None), None
 
 
 class Slopes(NamedTuple):
