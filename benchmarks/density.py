@@ -1,4 +1,7 @@
-"""Test log-likelihood of whole rows on binary tables of the density literature, exact or between two bounds."""
+"""Test log-likelihood of whole rows on binary tables of the density literature, exact or between two bounds.
+
+PyJuice has no row: it compiles circuits on a GPU alone.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ from scipy.special import expit
 
 from benchmarks.command_line import Json, Row, Seed, choose_parts, print_rows
 from benchmarks.measure import Report, climb
-from reproduction.public_data import load_dataset
-from sparsefield import Features, MarkovField
+from reproduction.public_data import SPLIT_TABLES, load_dataset
+from sparsefield import Features, MarkovField, Solver
 from sparsefield.app.cli.console import print_message
 from sparsefield.data import Variable
 from sparsefield.model import Field
@@ -29,6 +32,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 MAX_ENUMERATED = 20
 """Binary columns up to which all rows are enumerated."""
+
+LEAST_EXPECTED = 50.0
+"""Rows in which two columns must be expected to be on together, for their exclusion to be no matter of chance."""
 
 MAX_ERROR = 0.02
 """Standard error of ln Z of a chosen field beyond which annealing is repeated with more steps."""
@@ -49,25 +55,36 @@ class Arm:
     settings: Sequence[dict[str, Any]]
     only: str = ""
     """The table that it is for."""
-    nucleotides: bool = False
-    """Whether each three columns of dna, of which at most one is on, are one nominal column."""
+    exclusive: bool = False
+    """Whether columns of which at most one is on are one nominal column: see `find_exclusive`."""
 
 
 LATENT = [{"latent": {"class": k}} for k in (4, 8, 12, 16, 24)]
-NOMINAL = {"kinds": dict.fromkeys(range(60), "nominal")}
+SHORT = Solver(max_iter=300)
+"""For fields with many latent states and conjunctions, which gain little afterwards and are not certified."""
+
 ARMS = {
     "pairs": Arm([{}]),
     "pairs, refit by ml": Arm([{"refit": "ml"}], only="nltcs"),  # whose likelihood can be summed exactly
     "three columns": Arm([{"features": Features(max_order=3)}]),
     "latent": Arm(LATENT),
-    "nucleotides": Arm([{"penalty": "group", **NOMINAL}], only="dna", nucleotides=True),
-    "nucleotides, three columns": Arm([{"features": Features(max_order=3), **NOMINAL}], only="dna", nucleotides=True),
-    "nucleotides, latent": Arm([{**NOMINAL, **setting} for setting in LATENT[:2]], only="dna", nucleotides=True),
+    "latent, three columns": Arm(
+        [
+            {"latent": {"class": k}, "features": Features(max_order=3, order_penalty=2.0), "solver": SHORT}
+            for k in (4, 8, 16, 32)
+        ]
+    ),
+    "exclusive": Arm([{"penalty": "group"}], only="dna", exclusive=True),
+    "exclusive, three columns": Arm([{"features": Features(max_order=3)}], only="dna", exclusive=True),
+    "exclusive, latent, three columns": Arm(
+        [{**setting, "features": Features(max_order=3)} for setting in LATENT[:2]], only="dna", exclusive=True
+    ),
 }
 PEER = "hidden Chow-Liu tree (SPFlow)"
 """16 states of each hidden variable; where SPFlow is installed."""
 
 GRIDS = {"nltcs": (0.5, 1.0, 2.0, 4.0, 8.0), "plants": (2.0, 3.0, 5.0, 7.0), "dna": (8.0, 12.0, 16.0, 20.0, 28.0)}
+OTHER_GRID = (2.0, 4.0, 8.0, 16.0, 32.0)
 
 
 @dataclass(frozen=True)
@@ -259,6 +276,33 @@ def chow_liu_score(train: Array, test: Array) -> float:
     return float(score.mean())
 
 
+def find_exclusive(rows: Array) -> list[list[int]]:
+    """Return the columns in groups of which at most one is on in every row; most groups are a single column.
+
+    Two columns exclude each other if they are never on together where `LEAST_EXPECTED` rows were expected to have both.
+    The pair of which most were expected begins a group.
+    """
+    together, ons = rows.T @ rows, rows.sum(axis=0)
+    expected = np.outer(ons, ons) / len(rows)
+    exclude = (together == 0) & (expected >= LEAST_EXPECTED)
+    groups, free = [], set(range(rows.shape[1]))
+    for a, b in zip(*np.unravel_index(np.argsort(-expected, axis=None), expected.shape), strict=True):
+        if a in free and b in free and exclude[a, b]:
+            group = [int(a), int(b)]
+            while more := [k for k in sorted(free - set(group)) if exclude[k, group].all()]:
+                group.append(more[0])
+            free -= set(group)
+            groups.append(sorted(group))
+    return sorted([*groups, *([k] for k in free)])
+
+
+def merge_exclusive(rows: Array, groups: Sequence[Sequence[int]]) -> Array:
+    """Return a column per group: 0, or the place in its group, from 1 on, of the column that is on."""
+    if any((rows[:, group].sum(axis=1) > 1).any() for group in groups):
+        raise ValueError("two columns that exclude each other in the training rows are on together")
+    return np.column_stack([rows[:, group] @ np.arange(1, len(group) + 1) for group in groups])
+
+
 def fit_hidden_tree(
     train: Array, valid: Array, test: Array, *, states: int = 16, epochs: int = 40, seed: int = 0
 ) -> tuple[float, float]:
@@ -294,6 +338,7 @@ def run_density(
     seed: int = 0,
     n_jobs: int | None = None,
     l1: Sequence[float] | None = None,
+    states: Sequence[int] | None = None,
 ) -> Iterator[Row]:
     """Yield a row per table and model: its log-likelihood per test row, or the bounds between which it is.
 
@@ -301,7 +346,7 @@ def run_density(
     """
     for name in data:
         splits: Any = load_dataset(name)
-        grid = l1 or GRIDS[name]
+        grid = l1 or GRIDS.get(name, OTHER_GRID)
         train, valid, test = (np.asarray(part).astype(np.int64) for part in (splits.train, splits.valid, splits.test))
         started = time.perf_counter()
         score = chow_liu_score(train, test)
@@ -312,14 +357,23 @@ def run_density(
             seconds = time.perf_counter() - started
             yield {"data": name, "method": PEER, "validation": validation, "test": score, "seconds": seconds}
         for arm in [arm for arm in arms or ARMS if arm != PEER and (arms or ARMS[arm].only in ("", name))]:
-            yield {"data": name, "method": arm, **_choose(name, arm, (train, valid, test), grid, seed, n_jobs, report)}
-        for method, cited in CITED[name].items():
+            settings = [
+                each
+                for each in ARMS[arm].settings
+                if not states or "latent" not in each or each["latent"]["class"] in states
+            ]
+            if not settings:
+                raise ValueError(f"the arm {arm!r} has no setting with {', '.join(map(str, states or ()))} states")
+            chosen = _choose(name, arm, settings, (train, valid, test), grid, seed, n_jobs, report)
+            yield {"data": name, "method": arm, **chosen}
+        for method, cited in CITED.get(name, {}).items():
             yield {"data": name, "method": f"{method} (cited)", "test": cited}
 
 
 def _choose(
     name: str,
     arm: str,
+    settings: Sequence[dict[str, Any]],
     splits: tuple[Array, Array, Array],
     grid: Sequence[float],
     seed: int,
@@ -327,17 +381,17 @@ def _choose(
     report: Callable[[str], None],
 ) -> Row:
     """Choose the settings at the middle of the grid of l1, then l1."""
-    settings = ARMS[arm].settings
-    if ARMS[arm].nucleotides:
-        train, valid, test = (rows.reshape(len(rows), -1, 3) @ np.arange(1, 4) for rows in splits)
-    else:
-        train, valid, test = splits
+    (train, valid, test), kinds = splits, "auto"
+    if ARMS[arm].exclusive:
+        groups = find_exclusive(train)
+        train, valid, test = (merge_exclusive(rows, groups) for rows in splits)
+        kinds = dict.fromkeys(range(len(groups)), "nominal")
     fits: dict[tuple[int, float], tuple[float, LogLinear, LogPartition, MarkovField, float]] = {}
 
     def validation_score(number: int, l1: float) -> float:
         if (number, l1) not in fits:
             started = time.perf_counter()
-            field = MarkovField(l1=l1, random_state=seed, n_jobs=n_jobs, **settings[number]).fit(train)
+            field = MarkovField(l1=l1, kinds=kinds, random_state=seed, n_jobs=n_jobs, **settings[number]).fit(train)
             seconds = time.perf_counter() - started
             model = LogLinear.of(field.field_)
             partition = bound_log_partition(model, train, seed=seed)
@@ -375,15 +429,22 @@ def _score(model: LogLinear, partition: LogPartition, rows: Array) -> tuple[floa
 
 
 def command(
-    data: Annotated[list[str] | None, typer.Option("--data", help="nltcs, dna (the default), plants.")] = None,
+    data: Annotated[
+        list[str] | None, typer.Option("--data", help=f"{', '.join(SPLIT_TABLES)}; by default nltcs, dna.")
+    ] = None,
     arm: Annotated[list[str] | None, typer.Option("--arm", help=f"{', '.join((*ARMS, PEER))}; by default all.")] = None,
     l1: Annotated[list[float] | None, typer.Option("--l1", help="Only these, in ascending order.")] = None,
+    states: Annotated[list[int] | None, typer.Option("--states", help="Only these numbers of latent states.")] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
     """Score whole test rows of binary tables, exactly or between bounds; l1 is chosen on validation rows."""
     arms = arm and choose_parts(arm, (*ARMS, PEER))
-    rows = list(run_density(choose_parts(data or ("nltcs", "dna"), CITED), arms, print_message, seed=seed, l1=l1))
+    rows = list(
+        run_density(
+            choose_parts(data or ("nltcs", "dna"), SPLIT_TABLES), arms, print_message, seed=seed, l1=l1, states=states
+        )
+    )
     shown = (
         "data",
         "method",

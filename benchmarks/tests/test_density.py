@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from benchmarks import density
-from benchmarks.density import LogLinear, bound_log_partition, chow_liu_score, fit_hidden_tree, run_density
+from benchmarks.density import (
+    LogLinear,
+    bound_log_partition,
+    chow_liu_score,
+    find_exclusive,
+    fit_hidden_tree,
+    merge_exclusive,
+    run_density,
+)
 from sparsefield import Features, MarkovField
 
 EVERY = np.array(list(product((0, 1), repeat=6)))
@@ -23,7 +31,9 @@ def rows() -> np.ndarray:
 
 
 NOMINAL = {"kinds": dict.fromkeys(range(3), "nominal")}
-SETTINGS = [{}, {"features": Features(max_order=3)}, {"latent": {"class": 3}}, NOMINAL, {**NOMINAL, "penalty": "group"}]
+THREE = {"features": Features(max_order=3)}
+CLASS = {"latent": {"class": 3}}
+SETTINGS = [{}, THREE, CLASS, {**CLASS, **THREE}, NOMINAL, {**NOMINAL, "penalty": "group"}]
 
 
 @pytest.mark.parametrize("params", SETTINGS, ids=str)
@@ -62,6 +72,18 @@ def test_l1_is_chosen_on_validation_rows(rows, monkeypatch) -> None:
     assert pairs["l1"] in density.GRIDS["nltcs"]
     assert pairs["lower"] == pairs["test"] == pairs["upper"] > tree["test"] - 0.2
     assert [row["test"] for row in cited] == [-6.0, -5.99]
+
+
+def test_columns_that_exclude_each_other_become_one(rows) -> None:
+    code = np.random.default_rng(1).integers(0, 4, 1000)
+    twice = np.vstack([rows, rows])
+    table = np.column_stack([code == 2, twice[:, 0], code == 1, twice[:, 1], code == 3]).astype(np.int64)
+    groups = find_exclusive(table)
+    assert groups == [[0, 2, 4], [1], [3]]  # two of a group are expected in 62 rows
+    np.testing.assert_array_equal(np.array([0, 2, 1, 3])[code], merge_exclusive(table, groups)[:, 0])
+    assert find_exclusive(table[:100]) == [[k] for k in range(5)]
+    with pytest.raises(ValueError, match="on together"):
+        merge_exclusive(np.ones((1, 5), dtype=np.int64), groups)
 
 
 def test_a_hidden_tree_of_spflow_beats_a_tree_without_hidden_variables(rows) -> None:

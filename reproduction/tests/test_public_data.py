@@ -29,10 +29,10 @@ def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]
     """Unset the folder and serve downloads from this dict of URLs and contents."""
     contents: dict[str, str] = {}
 
-    def retrieve(url: str, known_hash: str, fname: str, path: Path) -> str:
+    def retrieve(url: str, known_hash: str | None, fname: str, path: Path) -> str:
         if url not in contents:
             raise OSError("no network")
-        assert known_hash.startswith("sha256:")
+        assert known_hash is None or known_hash.startswith("sha256:")
         file = tmp_path / fname
         file.write_text(contents[url])
         return str(file)
@@ -70,7 +70,18 @@ def test_files_missing_from_the_folder_are_downloaded(folder: Path, monkeypatch,
     monkeypatch.setenv("SPARSEFIELD_DATA", str(folder))
     for split in public_data.SPLITS:
         downloads[public_data.SPLITS_URL.format(name="dna", split=split)] = "1,0\n"
+    with pytest.raises(DataError, match="checksum differs"):
+        load_dataset("dna")
+    monkeypatch.setitem(public_data.SPLIT_TABLES, "dna", (public_data.blob_id(b"1,0\n"),) * 3)
     assert load_dataset("dna").test.tolist() == [[1, 0]]
+
+
+def test_the_files_at_hand_have_the_ids_that_git_gives_them() -> None:
+    if (folder := data_folder()) is None:
+        pytest.skip("SPARSEFIELD_DATA is not set")
+    assert len(public_data.SPLIT_TABLES) == 20
+    for split, blob in zip(public_data.SPLITS, public_data.SPLIT_TABLES["nltcs"], strict=True):
+        assert public_data.blob_id((folder / "debd" / "nltcs" / f"{split}.csv").read_bytes()) == blob
 
 
 def test_a_failed_download_names_the_environment_variable(downloads) -> None:
@@ -94,7 +105,7 @@ def test_a_file_with_other_cells_is_refused(folder: Path) -> None:
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(DataError, match="no dataset called 'wine'; choose from animals, nations, nltcs, plants, dna"):
+    with pytest.raises(DataError, match="no dataset called 'wine'; choose from animals, nations, nltcs, msnbc, kdd"):
         load_dataset("wine")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -46,15 +47,31 @@ def test_the_fit_ends_with_a_certificate(field) -> None:
     assert field.kkt_violation_ <= 0.01 * field.l1
 
 
-def test_score_is_that_of_each_cell_without_looking_at_it(field) -> None:
-    """Elimination over the whole row answers the same, cell by cell."""
-    rows = TEST[:4]
+def score_by_elimination(field: MarkovField, rows: np.ndarray) -> float:
+    """Return the score as elimination over the whole row answers it, cell by cell."""
     expected = 0.0
     for row in rows:
         for v, value in enumerate(row):
             given = {f"x{k}": other for k, other in enumerate(row.tolist()) if k != v}
             expected += math.log(field.probability({f"x{v}": int(value)}, given=given).value)
-    assert field.score(rows) == pytest.approx(expected / len(rows), rel=1e-9)
+    return expected / len(rows)
+
+
+def test_score_is_that_of_each_cell_without_looking_at_it(field) -> None:
+    assert field.score(TEST[:4]) == pytest.approx(score_by_elimination(field, TEST[:4]), rel=1e-9)
+
+
+def test_columns_have_features_of_three_beside_a_latent_variable() -> None:
+    """The sum of the first three columns is even: no pair of them shows it, nor do classes of the others."""
+    bits = np.random.default_rng(0).integers(0, 2, (1200, 2))
+    table = np.column_stack([bits, bits.sum(axis=1) % 2, TRAIN[:, :5]])
+    field = fitted({"topic": 2}, table, features=Features(max_order=3, expand="all"))
+    assert field.converged_
+    assert [0, 1, 2] in field.field_.conjunctions.tolist()
+    assert field.field_.conjunctions.max() < 8  # columns of the table
+    every = np.array(list(product((0, 1), repeat=8)))
+    assert np.exp(field.log_likelihood(every)).sum() == pytest.approx(1.0)
+    assert field.score(table[:4]) == pytest.approx(score_by_elimination(field, table[:4]), rel=1e-9)
 
 
 def test_several_latent_variables_differ_and_are_summed_together() -> None:
@@ -154,8 +171,6 @@ def test_data_that_latent_variables_cannot_be_learned_from_are_refused() -> None
         MarkovField(l1=2.0, latent={"topic": 8}).fit(TRAIN[:5])
     with pytest.raises(DataError, match="No column of X varies"):
         MarkovField(l1=2.0, latent={"topic": 2}).fit(np.ones((20, 3), dtype=int))
-    with pytest.raises(ValueError, match="features of two columns only"):
-        MarkovField(l1=2.0, latent={"topic": 2}, features=Features(max_order=3)).fit(TRAIN)
 
 
 def test_a_latent_variable_helps_to_fill_gaps() -> None:

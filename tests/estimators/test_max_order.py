@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import polars as pl
 import pytest
@@ -40,6 +42,18 @@ def test_beliefs_sum_to_one_and_gaps_follow_the_triple(field) -> None:
     for p in field.predict_proba(asked).values():
         np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-12)
     assert (field.transform(asked)[:, 2] == (X[:40, 0] ^ X[:40, 1])).all()
+
+
+@pytest.mark.parametrize("inference", ["exact", "bp"])
+def test_two_gaps_of_a_triple_depend_on_its_third_cell(field, inference) -> None:
+    """Rows do not share the table of two gaps: x2 changes it."""
+    asked = np.full((2, X.shape[1]), np.nan)
+    asked[:, 2:] = [[0] * (X.shape[1] - 2), [1] + [0] * (X.shape[1] - 3)]
+    model = copy(field).set_params(inference=inference)
+    together = model.infer(asked).probabilities
+    for k in range(2):
+        for name, alone in model.infer(asked[k : k + 1]).probabilities.items():
+            np.testing.assert_allclose(together[name][k], alone[0], atol=1e-9)
 
 
 def test_a_classifier_takes_interactions_of_what_is_given() -> None:

@@ -283,8 +283,6 @@ class MarkovField(TransformerMixin, FieldEstimator):
     def _contradictions(self, parts: Mapping[str, Any]) -> Iterator[str]:
         if not self.latent:
             return
-        if (order := parts["features"].max_order) > 2:
-            yield f"latent variables have features of two columns only: max_order is {order}."
         if self.refit:
             yield (
                 f"refit={self.refit!r} is not possible with latent variables: without L1 their weights are not "

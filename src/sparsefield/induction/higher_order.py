@@ -86,22 +86,22 @@ def score_expansions(
     # A triple may be an expansion of several pairs, whose sums have other rounding errors: the largest is used.
     keys = layout.keys(features)
     order = np.lexsort((-np.abs(gradients), keys))
-    first = np.flatnonzero(np.diff(keys[order], prepend=-1))
-    chosen = order[first]
+    chosen = order[np.flatnonzero(np.diff(keys[order], prepend=-1))]
     chosen = chosen[~contains(known, keys[chosen])]
     penalty = order_penalty ** (_sizes(features[chosen]) - 2.0) * layout.feature_factors(features[chosen])
     return Proposals(features[chosen], gradients[chosen], np.abs(gradients[chosen]) / penalty)
 
 
 def _expansion_factors(item: Expansion, layout: Layout) -> np.ndarray:
-    """Return the factors of l1 of all expansions (features, columns), infinite for those that are no candidates."""
-    start, count = layout.column_starts[item.table], layout.schemas[item.table].n_columns
-    classes = layout.column_classes[start : start + count]
+    """Return the factors of l1 of all expansions (features, columns), infinite for no candidates, as latent columns."""
+    schema, start = layout.schemas[item.table], layout.column_starts[item.table]
+    classes = layout.column_classes[start : start + schema.n_columns]
     members = np.where(item.members >= 0, item.members + start, -1)
-    factors = np.repeat(layout.feature_factors(members)[:, None], count, axis=1)
+    factors = np.repeat(layout.feature_factors(members)[:, None], schema.n_columns, axis=1)
     for member in item.members.T:
         there = np.flatnonzero(member >= 0)
         factors[there] = np.maximum(factors[there], PENALTY_FACTORS[classes[member[there]][:, None], classes[None]])
+    factors[:, schema.target_offsets[-1 - schema.n_latent] : schema.n_target_columns] = np.inf
     return factors
 
 

@@ -197,9 +197,9 @@ def split_latent(layout: Layout, arcs: Arcs) -> LatentSplit:
     (schema,) = layout.schemas
     first, last = int(schema.target_offsets[-1 - len(schema.latent)]), schema.n_target_columns
     from_latent, to_latent = (arcs.source >= first) & (arcs.source < last), arcs.target >= first
-    visible = np.flatnonzero(~from_latent & ~to_latent)
+    own = np.flatnonzero(~from_latent & ~to_latent)
     outside, among = to_latent & ~from_latent, to_latent & from_latent & (arcs.target < arcs.source)
-    (graph,) = compile_adjacency(layout, Arcs(arcs.target[visible], arcs.source[visible], arcs.feature[visible]))
+    (graph,) = compile_adjacency(layout, Arcs(arcs.target[own], arcs.source[own], arcs.feature[own], arcs.conjunctions))
     return LatentSplit(
         compile_adjacency(layout, arcs),
         graph,

@@ -118,7 +118,7 @@ class WorkingSet:
     ----------
     problem : computes the loss and its gradient
     options : of the fit; those of penalties, conjunctions and coordinates count here
-    protected_pairs : (pairs, 2), features that are never dropped: those of latent variables
+    protected : (features, columns), features that are never dropped: those of latent variables
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class WorkingSet:
     pair_keys, conjunction_keys : sorted keys of the pairs, and of the features of more than two columns
     """
 
-    def __init__(self, problem: Problem, options: TrainingOptions, protected_pairs: np.ndarray | None = None) -> None:
+    def __init__(self, problem: Problem, options: TrainingOptions, protected: np.ndarray | None = None) -> None:
         self.problem, self.layout, self._options = problem, problem.layout, options
         # The weight of a state without an example would diverge to minus infinity without a penalty.
         unseen = np.concatenate([np.empty(0, dtype=bool), *(schema.unseen for schema in self.layout.schemas)])
@@ -139,11 +139,11 @@ class WorkingSet:
         self.grouped = options.penalty == "group"
         """Whether the features of an edge are penalized by their norm."""
         self.n_biases = self.layout.n_target_columns
-        self.memory = self.new_memory()
+        self.memory = OrthantLBFGS(problem.memory)
         self.parametrization = CenteredParametrization(np.empty(0), np.empty(0), np.empty(0, dtype=bool))
         self.point = Point(np.empty(0), np.nan, np.empty(0))
         self.loss, self.theta, self.loss_gradient = np.nan, np.empty(0), np.empty(0)
-        self._protected_keys = None if protected_pairs is None else self.layout.keys(protected_pairs)
+        self._protected_keys = np.empty(0) if protected is None else self.layout.keys(protected)
         self._moments = ConjunctionMoments(problem)
         self.changes = 0
         """How often the objective has changed: its features, rows or penalties."""
@@ -151,10 +151,6 @@ class WorkingSet:
 
     def __len__(self) -> int:
         return len(self.features)
-
-    def new_memory(self) -> OrthantLBFGS:
-        """Return an optimizer that has taken no step yet."""
-        return OrthantLBFGS(self.problem.memory)
 
     @property
     def summary(self) -> tuple[float, float, float, int]:
@@ -179,7 +175,7 @@ class WorkingSet:
 
     def start_at(self, theta: np.ndarray) -> None:
         """Begin at plain weights, with coordinates that are centered at the means of the data."""
-        self.memory = self.new_memory()
+        self.memory = OrthantLBFGS(self.problem.memory)
         self.parametrization = CenteredParametrization(*self.problem.moments(), self._which_are_centered())
         if len(self.arcs.conjunctions):
             self.parametrization = self._moments.extend(self.parametrization, self.arcs)
@@ -287,7 +283,7 @@ class WorkingSet:
         """Drop features at 0 that satisfy their optimality condition, where they are many: each costs time."""
         penalty = self.penalty.nonsmooth
         needed = ~penalty.at_zero(self.theta) | (penalty.scaled_norms(self.loss_gradient) > 1.0)
-        needed = needed[self.n_biases :] | self._are_protected(self.features)
+        needed = needed[self.n_biases :] | self.are_protected(self.features)
         if needed.sum() < (1.0 - MAX_INACTIVE) * len(needed):
             self.keep(needed)
 
@@ -325,12 +321,11 @@ class WorkingSet:
         factors *= self.problem.penalty_factors(features)
         if self.grouped:
             factors *= self.layout.edge_factors(features[:, :2])
-        factors[self._are_protected(features)] *= LATENT_PENALTY_FACTOR
+        factors[self.are_protected(features)] *= LATENT_PENALTY_FACTOR
         return factors
 
-    def _are_protected(self, features: np.ndarray) -> np.ndarray:
-        if self._protected_keys is None:
-            return np.zeros(len(features), dtype=bool)
+    def are_protected(self, features: np.ndarray) -> np.ndarray:
+        """Return whether features are those of latent variables, (features,)."""
         return np.isin(self.layout.keys(features), self._protected_keys)
 
 
