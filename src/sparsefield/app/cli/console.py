@@ -231,11 +231,22 @@ class StatusLine:
         else:
             print_message(f"{self._title} ...")
         if self._inference:
-            from sparsefield.compute.threads import report_progress
-
-            self._open.enter_context(report_progress(self.show_progress))
+            self.watch_inference()
         self._open.enter_context(_tell_of_compiling(self._say_compiling))
         return self
+
+    def watch_inference(self, title: str = "") -> None:
+        """Count the blocks of rows that are inferred from here on, under another title."""
+        from sparsefield.compute.threads import report_progress
+
+        self.change_title(title or self._title)
+        self._open.enter_context(report_progress(self.show_progress))
+
+    def change_title(self, title: str) -> None:
+        """Name what is done next, and begin another count."""
+        self._title, self._first, self._done = visible(title), None, 0
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], description=self._title, state="", completed=0, total=None)
 
     def __exit__(self, *_: object) -> None:
         self._open.close()

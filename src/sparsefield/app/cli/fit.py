@@ -151,8 +151,10 @@ def _check_on_held_out_cells(field: AnyField, dataset: InputData, seed: int) -> 
         again.set_params(l1=field.l1_, solver__checkpoint=None, solver__callbacks=opt.report_to(watch))
         if dataset.linked:
             again.set_params(templates=field.field_.layout.templates)
+        options: Any = {"sample_weight": dataset.weight}
+        options["on_fit"] = lambda *_: watch.watch_inference("Predicting the held-out cells")
         try:
-            return hold_out(dataset.X, again, CHECKED_SHARE, dataset.observed, seed, sample_weight=dataset.weight)
+            return hold_out(dataset.X, again, CHECKED_SHARE, dataset.observed, seed, **options)
         except TooFewCellsError as error:
             note(f"No check: {error}")
             return None
@@ -293,13 +295,19 @@ def evaluate(
     about = {"data": str(data), "seed": seed, "observed": dataset.observed, "weight": weight}
     about["options"] = {name: plain_option(value) for name, value in field.get_params(deep=False).items()}
     about["options"]["kinds"] = dataset.kinds
-    with StatusLine(f"{learning.induction}, {folds} folds") as watch, warnings.catch_warnings():
+    with StatusLine(f"{learning.induction}, fold 1 of {folds}") as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one note below replaces a warning per fold
         from sparsefield.analysis.hold_out import evaluate as cross_validate
 
-        done = itertools.count(1)
-        options = {"seed": seed, "sample_weight": dataset.weight}
-        options["progress"] = lambda _: watch.show_progress(next(done), folds)
+        field.set_params(solver__callbacks=opt.report_to(watch))
+        done, begun = itertools.count(1), time.perf_counter()
+
+        def name_next_fold(_: Any) -> None:
+            if (k := next(done)) < folds:
+                left = (time.perf_counter() - begun) / k * (folds - k)
+                watch.change_title(f"{learning.induction}, fold {k + 1} of {folds}, about {left:,.0f} s left")
+
+        options = {"seed": seed, "sample_weight": dataset.weight, "progress": name_next_fold}
         evaluation = cross_validate(dataset.X, field, folds, dataset.observed, **options)
     early = sum(not fold.converged for fold in evaluation.folds)
     if early:
