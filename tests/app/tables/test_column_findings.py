@@ -21,6 +21,8 @@ SQUARES = [k * k for k in range(1, 31)]
     [
         ("x", list(range(30)), "identifier"),
         ("x", SQUARES, ""),
+        ("x", [k for k in range(200) if k % 7], "identifier"),
+        ("x", [2 * k for k in range(200)], ""),
         ("customer_id", SQUARES, "identifier"),
         ("", SQUARES, "identifier"),
         ("paid", SQUARES, ""),

@@ -54,6 +54,9 @@ LARGEST_EXACT = 2**53
 FEWEST_OF_SCALE, FEW_CELLS = 30, 2
 """Cells of a scale, at least, and of a typing error in it, at most."""
 
+NUMBERED_SPAN = 1.5
+"""Different whole numbers are those of rows, some of them removed, if their range is at most so many times as long."""
+
 MANY_WORDS = 4
 """Nearly all different cells with so many words on average are free text."""
 
@@ -278,7 +281,8 @@ class _Column:
         elif self.values.dtype.is_numeric() and not self.traits.fractions:
             low, high = int(self.known.min()), int(self.known.max())  # type: ignore[arg-type]
             years, digits = YEARS[0] <= low and high <= YEARS[1], len(str(high))
-            consecutive = high - low == n - 1 and self.n_distinct == n and not years
+            span = n if n <= config.IDENTIFIER_STATES else NUMBERED_SPAN * n
+            consecutive = high - low < span and self.n_distinct == n and not years
             if self.is_mostly_different:
                 is_named = IDENTIFIER_NAME.search(self.values.name) is not None
                 is_unlearnable = is_named or consecutive or high > LARGEST_EXACT
