@@ -106,7 +106,7 @@ RULES: dict[str, Rule] = {
     "l2": NOT_NEGATIVE,
     "kinds": Rule(lambda value: isinstance(value, Mapping) or value == "auto", "'auto' or {column: kind}"),
     "observed": attributes("None or a list such as ['age', 'sex']", methods=("__iter__",)),
-    "templates": attributes("None or a list such as ['within person']", methods=("__iter__",)),
+    "templates": attributes("None, 'auto', 'base', or a list such as ['within person']", methods=("__iter__",)),
     "label_penalty": POSITIVE,
     "class_weight": Rule(
         lambda v: v in (None, "balanced") or (isinstance(v, Mapping) and len(v) > 0 and _are_numbers(v.values())),
@@ -138,6 +138,7 @@ RULES: dict[str, Rule] = {
     "kkt_tol": NOT_NEGATIVE,
     "max_iter": COUNT,
     "certify": FLAG,
+    "test_edges": FLAG,
     "stages": choice(1, 2),
     "checkpoint": attributes("None or the path of a folder", (str,), ("__fspath__",)),
     "engine": attributes(

@@ -42,7 +42,7 @@ def people() -> RelationalField:
         keys={"person": "id"},
         links={"who": ("visit", "who", "person")},
     )
-    return RelationalField(l1=0.5).fit(data)
+    return RelationalField(l1=0.5, templates="base").fit(data)
 
 
 def features_of(network: Network, edge: int) -> list[Feature]:

@@ -199,6 +199,7 @@ def test_tables_that_cannot_be_imputed_are_refused(field: MarkovField, table: pd
         impute(MarkovField(l1=10.0).fit(renamed), renamed, 2, iterations=1).to_frame()
 
 
+@pytest.mark.slow
 def test_columns_without_dependences_hardly_predict_each_other() -> None:
     """Regressions on 11 others would have means of draws with a variance of .15 here."""
     rng = np.random.default_rng(0)

@@ -143,7 +143,7 @@ def test_linked_tables_have_columns_of_all_tables() -> None:
     visits = pl.DataFrame({"who": np.repeat(np.arange(80), 2), "fun": fun})
     links = {"who": ("visit", "who", "person")}
     data = Relational({"person": people, "visit": visits}, keys={"person": "id"}, links=links)
-    field = RelationalField(l1=3.0).fit(data)
+    field = RelationalField(l1=3.0, templates="base").fit(data)
     found = centrality(field)
     assert list(found["column"]) == ["person.mood", "visit.fun"]
     assert list(found["degree"]) == [1, 1]

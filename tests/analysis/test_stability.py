@@ -153,7 +153,7 @@ def make_families(n_families: int = 80, size: int = 3, *, one_hub: bool = False)
 @pytest.mark.parametrize(("one_hub", "halved"), [(False, "components"), (True, "linked rows")])
 def test_linked_tables_are_halved_by_what_hangs_together(one_hub, halved) -> None:
     data = make_families(one_hub=one_hub)
-    field = RelationalField(l1=6.0).fit(data)
+    field = RelationalField(l1=6.0, templates="base").fit(data)
     found = stability(field, data, resamples=10)
     assert field.field_.record.stability.halved == halved
     row = found.row(0, named=True)

@@ -62,7 +62,7 @@ def make_linked(people: int = 40, period: int = 20) -> tuple[RelationalField, Re
     visit = pl.DataFrame({"who": [f"n{k % people}" for k in range(2 * people)], "fun": fun})
     links: dict[str, Any] = {"who": ("visit", "who", "person")}
     data = Relational({"person": person, "visit": visit}, keys={"person": "id"}, links=links)
-    field = RelationalField(l1=0.5).fit(data)
+    field = RelationalField(l1=0.5, templates="base").fit(data)
     schemas = zip(field.field_.layout.tables, field.field_.layout.schemas, strict=True)
     tables = {name: prepare_table(data.tables[name], schema, PLAIN) for name, schema in schemas}
     return field, data, TableRows(field, tables, data)
