@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from sparsefield.analysis.imputation import Imputations, PooledEstimates, impute, pool
     from sparsefield.analysis.predictability import predictability
     from sparsefield.analysis.stability import regularization_path, stability
+    from sparsefield.app.cli.console import show_progress
     from sparsefield.app.pages.figure import plot_network
     from sparsefield.app.pages.findings import findings
     from sparsefield.app.pages.page import write_report
@@ -42,8 +43,8 @@ __all__ = [
     "PooledEstimates", "Relational", "RelationalField", "Solver", "Template", "__version__", "centrality",
     "centrality_stability", "compare", "confidence_intervals", "contacts", "findings",
     "impute", "inspect", "load", "plot_network", "pool", "predictability", "read_alignment", "read_conll",
-    "read_database", "read_schema", "read_triples", "regularization_path", "sequence_weights", "stability",
-    "to_networkx", "write_report",
+    "read_database", "read_schema", "read_triples", "regularization_path", "sequence_weights", "show_progress",
+    "stability", "to_networkx", "write_report",
 ]  # fmt: skip
 
 _NAMES_OF_MODULE = {
@@ -55,6 +56,7 @@ _NAMES_OF_MODULE = {
     "analysis.imputation": "Imputations PooledEstimates impute pool",
     "analysis.predictability": "predictability",
     "analysis.stability": "regularization_path stability",
+    "app.cli.console": "show_progress",
     "app.pages.figure": "plot_network",
     "app.pages.findings": "findings",
     "app.pages.page": "write_report",

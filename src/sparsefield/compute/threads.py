@@ -223,7 +223,7 @@ _progress: ContextVar[Callable[[int, int], None] | None] = ContextVar("progress"
 
 
 @contextmanager
-def report_progress(tell: Callable[[int, int], None]) -> Iterator[None]:
+def report_progress(tell: Callable[[int, int], None] | None) -> Iterator[None]:
     """Call ``tell`` with the number of items that `Threads.map` has done and their total, while the context is open."""
     token = _progress.set(tell)
     try:

@@ -35,7 +35,16 @@ from sparsefield.model.model_file import save_field
 from sparsefield.objectives import EM, OBJECTIVES, Objective
 from sparsefield.options import Abbreviated, to_plain
 from sparsefield.parameters import FieldParameters, automatic_treatment
-from sparsefield.solver import SELECTIONS, Features, FitCallbacks, PathPoint, SelectionCriterion, Solver, WarmStart
+from sparsefield.solver import (
+    SELECTIONS,
+    Features,
+    FitCallbacks,
+    PathPoint,
+    SelectionCriterion,
+    Solver,
+    WarmStart,
+    listeners,
+)
 
 FEWEST_ROWS = 2
 """A fit to fewer rows is refused: one row says nothing about what varies."""
@@ -320,7 +329,7 @@ class FieldEstimator(FieldParameters, BaseEstimator):
 
     def _callbacks(self) -> FitCallbacks:
         """Return the listeners of the fit; events that have none are logged."""
-        callbacks = self.resolve("solver").callbacks or FitCallbacks()
+        callbacks = self.resolve("solver").callbacks or listeners.get() or FitCallbacks()
         return FitCallbacks(callbacks.on_iteration or _log_iteration, callbacks.on_path_point or _log_path_point)
 
     def _read_states(self) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from sklearn.exceptions import ConvergenceWarning
 import sparsefield
 from sparsefield import config
 from sparsefield.compute import Engine, Threads
+from sparsefield.compute.threads import report_progress
 from sparsefield.compute.torch_engine import open_engine
 from sparsefield.data import Dataset, as_array, as_source, deduplicate_rows
 from sparsefield.data.frames import CategoricalCells
@@ -182,7 +183,7 @@ def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Pat
     dataset = data.dataset
     merged = deduplicate_rows(dataset)
     options, selection, saved, start = training_options(estimator), None, None, data.start
-    with interrupts_as_such(), _open_engine(estimator, data) as engine:
+    with interrupts_as_such(), report_progress(None), _open_engine(estimator, data) as engine:
         if estimator.l1 == "auto":
             saved = _selection_checkpoint(estimator, data)
             selection = _select_l1(estimator, data, engine, checkpoint=saved)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -97,6 +98,10 @@ class FitCallbacks:
         """Pass on a value of l1 that was tried."""
         if self.on_path_point is not None:
             self.on_path_point(point)
+
+
+listeners: ContextVar[FitCallbacks | None] = ContextVar("listeners", default=None)
+"""Functions that are called during fits without callbacks of their own."""
 
 
 class Optimizer:

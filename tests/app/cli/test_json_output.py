@@ -15,9 +15,9 @@ import polars as pl
 import pytest
 from numba import njit
 
-from sparsefield import findings, load
+from sparsefield import MarkovField, findings, load
 from sparsefield.app.cli import analyze, app
-from sparsefield.app.cli.console import StatusLine
+from sparsefield.app.cli.console import COMPILING, StatusLine, show_progress
 
 
 @pytest.fixture
@@ -108,6 +108,23 @@ def test_the_time_left_is_that_of_the_count_that_runs(monkeypatch: pytest.Monkey
         "Predicting: 33% done, 50.0 s",
         "Predicting: 67% done, about 3 s left, 53.0 s",
     ]
+
+
+def test_scripts_see_the_progress_of_fits_and_predictions(monkeypatch: pytest.MonkeyPatch) -> None:
+    states: list[str] = []
+    monkeypatch.setattr(StatusLine, "update", lambda _, state, *done: states.append(state))
+    X = np.random.default_rng(0).integers(0, 2, (600, 3)).astype(float)
+    X[::5, 0] = np.nan
+    with show_progress():
+        field = MarkovField(l1=2.0).fit(X)
+        of_fit, states = states, list[str]()
+        field.transform(X)
+    of_prediction, states = states, list[str]()
+    MarkovField(l1=2.0).fit(X)
+    assert of_fit
+    assert all(state.startswith("iteration") for state in of_fit if state != COMPILING)
+    assert of_prediction[-1].startswith("100% done")
+    assert not states
 
 
 def test_compiling_is_told_once_and_only_where_something_is_compiled(capsys) -> None:

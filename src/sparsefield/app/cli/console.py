@@ -219,7 +219,7 @@ class StatusLine:
         console = _console(stderr=True)
         if _silence["messages"]:
             self._next = math.inf
-        elif console.is_terminal:
+        elif console.is_terminal or console.is_jupyter:
             from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
             texts = [TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[state]}")]
@@ -291,6 +291,28 @@ class StatusLine:
         elif seconds >= self._next:
             self._next = 2 * seconds
             print_message(f"{self._title}: {state}, {seconds:.1f} s")
+
+
+@contextmanager
+def show_progress(title: str = "sparsefield") -> Iterator[None]:
+    """Show what fits and predictions do, and about how long they will take, while the context is open.
+
+    In a terminal or a notebook that is a bar, elsewhere a line on stderr now and then.
+
+    Examples
+    --------
+    >>> from sparsefield import MarkovField, show_progress
+    >>> with show_progress():
+    ...     field = MarkovField(l1=1.0).fit({"a": [0, 1] * 20, "b": [0, 1] * 20})
+    """
+    from sparsefield.solver import FitCallbacks, listeners
+
+    with StatusLine(title, inference=True) as line:
+        token = listeners.set(FitCallbacks(line.on_iteration, line.on_path_point))
+        try:
+            yield
+        finally:
+            listeners.reset(token)
 
 
 # -- checks of outputs, before any long computation ------------------------------------------------------------------
