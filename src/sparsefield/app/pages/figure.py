@@ -150,19 +150,21 @@ def plot_network(
 
 def _choose_part(network: Network, min_weight: float | None) -> Subgraph:
     """Return the columns and edges that are drawn: the strongest that hold, and those that keep columns connected."""
-    limit = min(network.n_variables + len(network.field.layout.tables), MAX_NODES)
-    most, holding = max(MIN_EDGES, round(EDGES_PER_NODE * limit)), edges_that_hold(network)
-    holding = np.empty(0, dtype=np.int64) if holding is None else holding
-    some = len(holding) > 0
-    overview = network.overview(limit, len(network.strengths) if some or min_weight is not None else most)
-    edges = overview.edges
+    tree_nodes, tree = network.backbone(MAX_NODES)
+    nodes, holding = dict.fromkeys(tree_nodes), edges_that_hold(network)
+    edges = np.flatnonzero(np.isin(network.ends, tree_nodes).all(axis=1))
+    most = max(MIN_EDGES, round(EDGES_PER_NODE * min(network.n_variables, MAX_NODES)))
     if min_weight is not None:
-        edges = edges[overview.strengths >= min_weight]
-    elif some:
+        edges = edges[network.strengths[edges] >= min_weight]
+    elif holding is not None and len(holding):
         edges = np.intersect1d(edges, holding)[:most]
-    joined = set(network.ends[edges].ravel().tolist())
-    with_isolated = network.n_variables <= MAX_WITH_ISOLATED
-    return Subgraph(network, tuple(node for node in overview.nodes if with_isolated or node in joined), edges)
+    else:
+        edges = np.union1d(tree, edges[:most])
+    if network.n_variables <= MAX_WITH_ISOLATED:
+        nodes |= dict.fromkeys(range(network.n_variables))
+    else:
+        nodes = dict.fromkeys(network.ends[edges].ravel().tolist())
+    return Subgraph(network, tuple(nodes), edges)
 
 
 def _legend_columns(width: float) -> int:
