@@ -137,8 +137,9 @@ class ScoredRows:
                 shares = np.asarray(variable.frequencies, dtype=float)
             else:
                 shares = np.bincount(truth, minlength=len(variable.states)) / len(truth)
-            parts = [CellPredictions(part, truth) for part in (beliefs, np.broadcast_to(shares, beliefs.shape))]
-            curve = calibration_sums(*_quarters(variable, beliefs, truth))
+            ones, both = np.ones(len(truth)), (beliefs, np.broadcast_to(shares, beliefs.shape))
+            parts = [CellPredictions(part, truth, ones) for part in both]
+            curve = calibration_sums(*_quarters(variable, beliefs, truth), ones)
             name = f"{table}.{variable.name}" if table else variable.name
             scores.append(replace(evaluate_states(name, "nominal", *parts), kind=variable.kind, calibration=curve))
         return scores

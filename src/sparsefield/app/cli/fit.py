@@ -21,7 +21,7 @@ from sparsefield.app.cli.models import remember_source
 from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
 from sparsefield.app.tables.file_format import HeldOut
 from sparsefield.app.tables.write import refuse_overwriting_inputs
-from sparsefield.errors import count
+from sparsefield.errors import DataError, count
 from sparsefield.parameters import CHECKPOINT_NAME
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _check_on_held_out_cells(field: AnyField, dataset: InputData, seed: int) -> 
     """Return the scores of a second fit on held-out cells; None where there are too few cells."""
     from sklearn.base import clone
 
-    from sparsefield.analysis.hold_out import TooFewCellsError, hold_out
+    from sparsefield.analysis.hold_out import hold_out
 
     with StatusLine(f"Checking with {CHECKED_SHARE:.0%} of the cells held out") as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit to all cells has already given the warnings
@@ -155,7 +155,7 @@ def _check_on_held_out_cells(field: AnyField, dataset: InputData, seed: int) -> 
         options["on_fit"] = lambda *_: watch.watch_inference("Predicting the held-out cells")
         try:
             return hold_out(dataset.X, again, CHECKED_SHARE, dataset.observed, seed, **options)
-        except TooFewCellsError as error:
+        except DataError as error:
             note(f"No check: {error}")
             return None
 

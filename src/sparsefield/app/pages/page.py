@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -47,7 +46,7 @@ from sparsefield.app.pages.fit_summary import (
 from sparsefield.app.pages.layout import find_groups
 from sparsefield.app.pages.network_document import describe_network, distribution
 from sparsefield.app.tables.codebook import Codebook
-from sparsefield.app.tables.file_format import HeldOut, source_of
+from sparsefield.app.tables.file_format import HeldOut, Source, source_of
 from sparsefield.atomic_write import write_atomically
 from sparsefield.data.links import Template
 from sparsefield.errors import count
@@ -109,8 +108,8 @@ def make_page(
     groups = find_groups(network)
     predicted = {} if scored is None else find_predictability(scored)
     rings = dict(zip(predicted["column"], predicted["predictability"].tolist(), strict=True)) if predicted else {}
-    known = source_of(field.record.source)
-    title = title or ("" if known is None else Path(known.file).stem) or f"A {type(estimator).__name__}"
+    source = source_of(field.record.source) or Source("")
+    title = title or Path(source.file).stem or f"A {type(estimator).__name__}"
     lines, warning = _findings(field, scored)
     shares = {} if scored is None else dict(zip(scored.sample.layout.tables, scored.sample.tables, strict=True))
     document = describe_network(network, groups, rings, {name: DataShares(table) for name, table in shares.items()})
@@ -120,17 +119,23 @@ def make_page(
         document | {"title": title, "server": server},
         title=title,
         served=server is not None,
-        size=_size(network, scored),
+        field=field,
+        source=source,
+        scored=scored,
+        training=scored is not None and _are_training_rows(field, scored),
+        size=_size(network, scored, source.held_out),
         findings=[lines[:1], *(FIGURE.split(line) for line in lines[1:])],
         warning=warning,
         columns=None if scored is None else _columns(network, scored),
-        quality=None if scored is None or not scored.scores else _quality(field, scored),
+        quality=None if scored is None or not scored.scores else _quality(scored),
         features=_features(network, {} if intervals is None else intervals.by_feature),
         groups=groups,
         linked=_linked_tables(network, X) if network.linked else None,
         centrality=_centrality(network, rings),
         stability=describe_stability(field, list_features(field)) if field.record.stability else [],
-        method=_method(estimator),
+        version=sparsefield.__version__,
+        convergence=describe_convergence(field, estimator.get_params()) if field.record.is_learned else "",
+        python=estimator_expression(estimator),
     )
 
 
@@ -177,34 +182,26 @@ def render_page(template: str, scripts: Sequence[str], document: Mapping[str, An
 # -- values of the sections ------------------------------------------------------------------------------------------
 
 
-def _size(network: Network, scored: ScoredRows | None) -> dict[str, Any]:
+def _size(network: Network, scored: ScoredRows | None, held_out: HeldOut | None) -> dict[str, Any]:
     """Return what the lead and the tiles say; None for what needs rows."""
     field, layout = network.field, network.field.layout
-    latent = sum(len(schema.latent) for schema in layout.schemas) if layout.has_latent else 0
-    size = {
-        "learned": field.record.is_learned,
-        "rows": field.record.n_rows,
-        "columns": layout.n_targets - latent + sum(len(schema.observed) for schema in layout.schemas),
-        "tables": len(layout.tables),
+    size: dict[str, Any] = {
+        "columns": sum(len(schema.input_names) for schema in layout.schemas),
         "kinds": describe_kinds(field, 0),
         "edges": len(np.unique(np.sort(network.ends, axis=1), axis=0)),
-        "holding": None if field.record.evidence is None else field.record.evidence.n_holding,
         "pairs": None if network.linked else count_pairs(field),
         "missing": None,
         "gain": None,
     }
     if scored is not None:
         known = [values for table in scored.has_value.values() for values in table.values()]
-        size["missing"] = sum(int(np.count_nonzero(~values)) for values in known)
-        size["cells"] = sum(map(len, known))
-    if scored is not None and scored.scores:
-        where = "value in training rows" if _are_training_rows(field, scored) else "value in these rows"
+        size |= {"missing": sum(int(np.count_nonzero(~values)) for values in known), "cells": sum(map(len, known))}
+    if held_out is not None and (scored is None or _are_training_rows(field, scored)):
+        size |= {"gain": held_out, "where": "held-out value"}
+    elif scored is not None and scored.scores:
         gain, better = pool_gains(scored.scores), count_clear_gains(scored.scores)[0]
         size["gain"] = HeldOut(0, gain.value, gain.error, better, len(scored.scores))
-        size["where"] = where
-    known = source_of(field.record.source)
-    if known is not None and known.held_out is not None and (scored is None or _are_training_rows(field, scored)):
-        size |= {"gain": known.held_out, "where": "held-out value"}
+        size["where"] = "value in training rows" if _are_training_rows(field, scored) else "value in these rows"
     return size
 
 
@@ -251,40 +248,15 @@ def _columns(network: Network, scored: ScoredRows) -> dict[str, Any]:
     return {"rows": rows, "more": len(ranked) - len(rows)}
 
 
-def _quality(field: Field, scored: ScoredRows) -> dict[str, Any]:
-    """Return scores over all columns, where they come from, and the calibration curve."""
+def _quality(scored: ScoredRows) -> dict[str, Any]:
+    """Return scores over all columns, and the calibration curve."""
     whole = ColumnEvaluation.join(scored.scores)
     curve = np.zeros((3, 0)) if whole.calibration is None else whole.calibration
-    used, source = scored.sample.n_rows, f"The data have {count(scored.n_rows, 'row')}"
-    source += f", of which {used:,} evenly spaced ones are used" if used < scored.n_rows else ""
-    if not field.record.is_learned:
-        source += "; the weights of the field were given."
-    elif _are_training_rows(field, scored):
-        source += (
-            ", as many as the field was learned from, so they probably are the same: scores show how well the field "
-            "fits them, not how well it predicts new ones. See the held-out gain, or run “sparsefield evaluate”."
-        )
-    else:
-        source += f"; the field was learned from {field.record.n_rows:,}. If these are others, scores are of new rows."
-    known, gains = source_of(field.record.source), describe_gains(scored.scores, "Values")
-    if known is not None and known.held_out is not None and _are_training_rows(field, scored):
-        better = f"{known.held_out.better:,} of {count(known.held_out.columns, 'column')}"
-        gains = f"Held-out cells are predicted better than by column frequencies in {better}. In training rows: {gains}"
-    if known is not None and known.weight is not None:
-        source += f" The fit had the row weights of “{known.weight}”; here rows count once."
-    points = [
-        {"belief": belief / n, "share": (share := true / n), "error": math.sqrt(share * (1 - share) / n)}
-        for n, belief, true in curve.T.tolist()
-        if n
-    ]
     return {
-        "source": source,
-        "training": _are_training_rows(field, scored),
-        "gains": gains,
+        "gains": describe_gains(scored.scores, "Values"),
         "whole": whole,
-        "points": points,
+        "points": [(n, belief / n, true / n) for n, belief, true in curve.T.tolist() if n],
         "error": 100 * calibration_error(curve),
-        "statements": int(curve[0].sum()),
     }
 
 
@@ -365,21 +337,6 @@ def _centrality(network: Network, rings: Mapping[str, float]) -> dict[str, Any]:
     ]
     heads = ["neighbors" if name == "degree" else name.replace("_", " ") for name in known]
     return {"heads": heads, "rows": rows, "rings": rings, "most": measured["strength"].max(initial=0.0) or 1.0}
-
-
-def _method(estimator: FieldEstimator) -> dict[str, Any]:
-    """Return how the field was learned, and how to repeat that."""
-    record = estimator.field_.record
-    method = {"learned": record.is_learned, "by": record.version or "unknown", "written_by": sparsefield.__version__}
-    if not record.is_learned:
-        return method
-    known = source_of(record.source)
-    return method | {
-        "convergence": describe_convergence(estimator.field_, estimator.get_params()),
-        "candidates": estimator.field_.layout.n_candidate_pairs,
-        "python": estimator_expression(estimator),
-        "command": "" if known is None else known.command,
-    }
 
 
 # -- other pages -----------------------------------------------------------------------------------------------------
