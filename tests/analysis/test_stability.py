@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from sparsefield import (
     CRFClassifier,
-    FixedGraph,
     MarkovField,
     Relational,
     RelationalField,
@@ -178,18 +177,6 @@ def test_halves_of_an_odd_table_leave_one_row_out() -> None:
     one, two = draw_halves(sample, np.random.default_rng(0))
     assert len(one) == len(two) == 50
     assert len({*one, *two}) == 100
-
-
-@pytest.mark.slow
-def test_features_that_the_field_lacks_are_remembered() -> None:
-    rows = make_rows(800)
-    field = MarkovField(l1=2.0, induction=FixedGraph(edges=[("a", "b")])).fit(rows)
-    field.induction = "cfi"
-    found = stability(field, rows, 10)
-    lacking = found.filter((pl.col("weight") == 0) & (pl.col("frequency") >= 0.5))
-    left_out = field.field_.record.stability.left_out
-    assert len(left_out) == min(lacking.height, 20) > 0
-    assert [one.frequency for one in left_out] == sorted(lacking["frequency"], reverse=True)[:20]
 
 
 def test_refusals_say_what_is_wrong(tmp_path) -> None:
