@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.metrics import CellPredictions, ColumnEvaluation, calibration_sums, evaluate_states
@@ -201,10 +199,6 @@ def score_rows(estimator: FieldEstimator, data: Any) -> ScoredRows:
         n_rows, most = source.n_rows, max(1, MOST_CELLS // max(schemas[0].n_columns, 1))
         if n_rows > most:
             rows = np.unique(np.linspace(0, n_rows - 1, most).astype(np.int64))
-            if source.kind in ("array", "sparse"):
-                part = (data.tocsr() if sp.issparse(data) else np.asarray(data))[rows]
-            else:
-                part = nw.to_native(nw.from_native(data, eager_only=True)[rows.tolist()])
-            source = learned_source(estimator, part, "data")
+            source = replace(source, native=source.native[rows], n_rows=len(rows))
         sample, sources = Dataset.single(compile_table(source, schemas[0])), {"": source}
     return ScoredRows(sample, infer_cells(estimator, sample), n_rows, sources, estimator.field_.record.is_learned)

@@ -26,7 +26,7 @@ from sparsefield.data.number_levels import (
     standardize,
 )
 from sparsefield.data.schema import Kind, Role, Schema, Transform, Variable
-from sparsefield.errors import CovariateWarning, DataError, DateTextWarning, NumberTextWarning
+from sparsefield.errors import CovariateWarning, DataError, DateTextWarning, NumberTextWarning, list_first
 
 DATE_TEXT = re.compile(r"\s*\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([T ]\d|\s*$)")
 """Dates as text, such as "2024-02-29" or "2024-02-29 12:30"."""
@@ -49,7 +49,7 @@ numeric one with such scores; "auto" for columns without one."""
 States = Mapping[str, Sequence[Label]]
 """Further states of columns, which need not occur."""
 
-SHOWN_LABELS, SHOWN_ORDER = 5, 12
+SHOWN_ORDER = 12
 
 
 def learn_schema(
@@ -292,10 +292,12 @@ def is_identifier(n_labels: int, n_cells: int) -> bool:
 
 def _check_names(columns: Sequence[str], names: Sequence[str], what: str) -> None:
     existing = set(columns)
-    for name in names:
-        if name not in existing:
-            known = ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")
-            raise DataError(f"{what}= names the column {name!r}, which is not there. Columns: {known}.")
+    for name in (name for name in names if name not in existing):
+        raise DataError(_unknown_column(name, columns, what))
+
+
+def _unknown_column(name: Any, columns: Sequence[str], what: str) -> str:
+    return f"{what}= names the column {name!r}, which is not there. Columns: {list_first(columns, 8)}."
 
 
 @dataclass(frozen=True)
@@ -318,8 +320,7 @@ def given_kinds(kinds: Kinds, names: Sequence[str]) -> dict[str, ColumnKind]:
     given, problems, existing = {}, [], set(names)
     for name, kind in kinds.items():
         if name not in existing:
-            known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            problems.append(f"kinds= names the column {name!r}, which is not there. Columns: {known}.")
+            problems.append(_unknown_column(name, names, "kinds"))
             continue
         try:
             given[name] = _given_kind(name, kind)
@@ -411,14 +412,11 @@ def _check_orders(summaries: Sequence[ColumnSummary], kinds: Mapping[str, Column
         if not unordered:
             continue
         rows = dict(zip(summary.labels, summary.first_rows.tolist(), strict=True))
-        shown = [
-            f"{label!r} (row {rows[label]:,})" if label in rows else f"{label!r} (given by states=)"
-            for label in unordered[:SHOWN_LABELS]
-        ] + ["..."] * (len(unordered) > SHOWN_LABELS)
+        places = {label: f"row {rows[label]:,}" if label in rows else "given by states=" for label in unordered}
+        shown = list_first([f"{label!r} ({place})" for label, place in places.items()])
         listed = [str(label) for label in order[:SHOWN_ORDER]] + ["..."] * (len(order) > SHOWN_ORDER)
         problems.append(
-            f"Column {name!r} holds {', '.join(shown)}, which its given order of labels does not have: "
-            f"{' < '.join(listed)}."
+            f"Column {name!r} holds {shown}, which its given order of labels does not have: {' < '.join(listed)}."
         )
     if problems:
         raise DataError(

@@ -11,6 +11,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, NoReturn
 
 import typer
@@ -28,6 +29,9 @@ WRITE_FILES = ("fit", "predict", "sample", "report", "plot", "export")
 """Commands whose result is a file: with ``--quiet`` they print nothing."""
 
 FAILED, BAD_USAGE, INTERRUPTED = 1, 2, 130
+
+LEAST_ADDRESS_SPACE = 2**31
+"""Bytes that polars and compiled kernels take; with fewer, they end the process."""
 
 app = typer.Typer(
     name="sparsefield",
@@ -92,6 +96,11 @@ def run_app(app: typer.Typer, name: str, args: Sequence[str] | None = None) -> i
             interrupts_as_such(),
             silenced(messages=quiet, results=quiet and bool(words) and words[0] in WRITE_FILES),
         ):
+            with suppress(ImportError):  # Windows has no such limits
+                import resource
+
+                if 0 <= resource.getrlimit(resource.RLIMIT_AS)[0] < LEAST_ADDRESS_SPACE:
+                    raise MemoryError
             code = build_commands(app)(words or ["--help"], prog_name=name, standalone_mode=False, obj=command) or 0
     except KeyboardInterrupt:  # typer turns it into the same code while a command runs
         code = INTERRUPTED

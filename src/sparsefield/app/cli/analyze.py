@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield import ConfidenceIntervals
-    from sparsefield.model import Field
 
 SHOWN_FEATURES, SHOWN_EDGES, SHOWN_COLUMNS = 10, 15, 40
 
@@ -73,44 +72,36 @@ def stability(
     from sparsefield import stability as select_again
 
     with StatusLine(f"Learning from {resamples:,} halves") as meter:
-        frame = select_again(
-            field, X, resamples, y=y, sample_weight=weights, random_state=seed, progress=meter.show_progress
-        )
+        how = {"sample_weight": weights, "random_state": seed, "progress": meter.show_progress}
+        frame = as_polars(select_again(field, X, resamples, y=y, **how))
     field.save(target)
-    _deliver_stability(field.field_, as_polars(frame), target, as_json)
-
-
-def _deliver_stability(field: Field, frame: pl.DataFrame, target: Path, as_json: bool) -> None:
     import polars as pl
 
     from sparsefield.app.pages.fit_summary import describe_stability, stability_column
     from sparsefield.model.feature_tables import list_features
 
-    features, how = list_features(field), field.record.stability
-    share, summary = stability_column(field, features), describe_stability(field, features)
+    record, features = field.field_.record.stability, list_features(field.field_)
+    share, summary = stability_column(field.field_, features), describe_stability(field.field_, features)
     others = frame.filter((pl.col("weight") == 0) & (pl.col("frequency") >= 0.5)).drop("weight")
-    last = ["\nOften selected, although not in the model:", *frame_table(others, most=SHOWN_FEATURES)]
-    if how is None or not features:
-        note("The model has no features of two columns.")
-        parts, about = [], {}
+    parts, about = [], {}
+    if features:
+        shown = [(f"{f.weight:+.2f}", f"{share[f.name]:.0%}", f.sentence) for f in features[:SHOWN_FEATURES]]
+        table = frame_table(pl.DataFrame(shown, ["weight", "selected", "strongest features"], orient="row"))
+        first = f"{record.resamples:,} halves at l1 = {record.l1:.3g} select {record.mean_pairs:,.1f} pairs on average."
+        parts = [f"{first}\n", *table, ""]
+        about = {name: getattr(record, name) for name in ("resamples", "seed", "l1", "halved", "mean_pairs")}
     else:
-        rows = [(f"{f.weight:+.2f}", f"{share[f.name]:.0%}", f.sentence) for f in features[:SHOWN_FEATURES]]
-        table = frame_table(pl.DataFrame(rows, ["weight", "selected", "strongest features"], orient="row"))
-        first = f"{how.resamples:,} halves at l1 = {how.l1:.3g} select {how.mean_pairs:,.1f} pairs on average.\n"
-        parts = [first, *table, ""]
-        about = {name: getattr(how, name) for name in ("resamples", "seed", "l1", "halved", "mean_pairs")}
+        note("The model has no features of two columns.")
+    parts.append("\n".join(summary))
+    if others.height:
+        parts += ["\nOften selected, although not in the model:", *frame_table(others, most=SHOWN_FEATURES)]
     content = about | {
         "model": str(target),
         "features": [{**feature.as_dict(), "selected": share[feature.name]} for feature in features],
         "left_out": others,
         "summary": summary,
     }
-    deliver(
-        [*parts, "\n".join(summary), *(last if others.height else ())],
-        lambda: content,
-        as_json=as_json,
-        written=[target],
-    )
+    deliver(parts, lambda: content, as_json=as_json, written=[target])
 
 
 @app.command()

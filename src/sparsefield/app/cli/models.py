@@ -176,11 +176,9 @@ def read_tables(
     if form == "matrix" and not data.is_dir():
         raise DataError(f"{data}: a sparse matrix has no missing values to impute: pass one table with missing values.")
     if linked != (form == "linked"):
-        what, other = (
-            "linked tables, by their TOML file, its folder or a database",
-            "one table, such as a CSV or Parquet file",
-        )
-        what, other = (what, "one table") if linked else (other, "linked tables")
+        what, other = "one table, such as a CSV or Parquet file", "linked tables"
+        if linked:
+            what, other = "linked tables, by their TOML file, its folder or a database", "one table"
         raise ModelFileError(f"{model.path}: holds a {model.estimator}, but {data} is {other}: pass {what}.")
     schemas = dict(zip(model.field_.layout.tables, model.field_.layout.schemas, strict=True))
     if linked:

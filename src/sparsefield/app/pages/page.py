@@ -60,10 +60,7 @@ MAX_FEATURES, MAX_COLUMNS = 200, 400
 MOST_WITH_PATHS = 500
 """Largest number of columns for which a page has closeness and betweenness; more take seconds."""
 
-FIGURE = re.compile(
-    r"(\d[\d.,]*%|\d[\d.]*(?= of \d+ (?:on average|overall))|(?<! of )(?<![\d.,-])-?\d[\d.,]*(?= on average| overall)"
-    r"|(?<=rank correlation )\S+(?=\)))"
-)
+FIGURE = re.compile(r"((?<! of )-?\b\d[\d.,]*(?:%|(?=(?: of \d+)? (?:on average|overall)))|(?<=correlation )[^)]+)")
 """Shares, means and correlations of a sentence."""
 
 

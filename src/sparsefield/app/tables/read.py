@@ -235,7 +235,8 @@ def _read_typed(content: _Content) -> pl.DataFrame:
         table = pl.concat([pl.read_parquet(file).select(names) for file in files], how="vertical_relaxed")
     elif content.kind in ("parquet", "arrow"):
         read_arrow = pl.read_ipc if content.data.startswith(b"ARROW1") else pl.read_ipc_stream
-        table = (pl.read_parquet if content.kind == "parquet" else read_arrow)(io.BytesIO(content.data))
+        with _silent_panics():
+            table = (pl.read_parquet if content.kind == "parquet" else read_arrow)(io.BytesIO(content.data))
     else:
         try:
             table = pl.read_ndjson(io.BytesIO(content.data.removeprefix(codecs.BOM_UTF8)), infer_schema_length=None)
@@ -417,6 +418,22 @@ def polars_errors(path: Path | str, verb: str = "read") -> Iterator[None]:
             raise
         line = (str(error).strip().splitlines() or ["it is damaged"])[0].rstrip(".")
         raise DataError(f"{path}: the file cannot be {verb} ({line}): is it complete?") from error
+
+
+@contextmanager
+def _silent_panics() -> Iterator[None]:
+    """Discard what Rust prints about damaged files on the standard error of the process; exceptions say it, too."""
+    try:
+        before = os.dup(2)
+    except OSError:  # there is no standard error
+        yield
+        return
+    with open(before, "wb"), open(os.devnull, "wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(before, 2)
 
 
 def refuse_nested(table: pl.DataFrame, path: Path | str) -> None:
