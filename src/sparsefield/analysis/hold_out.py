@@ -29,7 +29,8 @@ from sparsefield.analysis.metrics import (
     shows_dependence,
 )
 from sparsefield.data import AUTO, BASE, Relational, Schema, Source, Variable, as_source, as_templates
-from sparsefield.data.labels import as_numbers, factorize
+from sparsefield.data.labels import as_numbers
+from sparsefield.data.table import encode_rows
 from sparsefield.errors import DataError, prefix_errors
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -210,19 +211,10 @@ class _TargetTable:
 
     @classmethod
     def of(cls, name: str, source: Source, schema: Schema, weights: Array) -> _TargetTable:
-        codes = []
-        for variable in schema.targets:
-            column = source.column(variable.name)
-            if variable.numeric:
-                levels = np.full(source.n_rows, UNKNOWN, dtype=np.int64)
-                levels[column.present] = variable.codes_of(as_numbers(column))
-                codes.append(levels)
-                continue
-            labels, places = factorize(column)
-            known = {state: k for k, state in enumerate(variable.states)}
-            codes.append(np.append([known[state] for state in labels], UNKNOWN)[places])
-        truth = np.column_stack([np.zeros((source.n_rows, 0), dtype=np.int64), *codes])
-        return cls(name, source, schema, truth, weights)
+        truth, _, _ = encode_rows(source, schema)
+        for variable, codes in zip(schema.targets, truth, strict=True):
+            codes[:] = np.where(codes == UNKNOWN, UNKNOWN, variable.position_of_code[codes])
+        return cls(name, source, schema, truth.T, weights)
 
     @property
     def counts(self) -> Array:

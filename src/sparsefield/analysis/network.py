@@ -318,14 +318,6 @@ def edges_that_hold(network: Network) -> np.ndarray | None:
     return np.flatnonzero([tuple(sorted(ends)) in holding for ends in network.ends.tolist()])
 
 
-def selection_frequencies(field: Field) -> np.ndarray | None:
-    """Return (features,) the share of resamples that selected each feature; None where the field has no such record."""
-    stability = field.record.stability
-    if stability is None or len(stability.frequencies) != len(field.features):
-        return None
-    return np.asarray(stability.frequencies, dtype=float)
-
-
 def column_slopes(schema: Schema) -> Array:
     """Return (columns,): 1 for scores, 1 or -1 for the only column of two states, and 0 for other columns."""
     widths, variable_of = schema.widths, schema.variable_of_column

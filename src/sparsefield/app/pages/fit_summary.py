@@ -176,10 +176,10 @@ def format_violation(violation: float, l1: float) -> str:
 
 def stability_column(field: Field, features: Sequence[Feature]) -> dict[str, float]:
     """Return {name of a feature: share of resamples that selected it}; empty where the field has no such record."""
-    from sparsefield.analysis.network import selection_frequencies
-
-    shares = selection_frequencies(field)
-    return {} if shares is None else {feature.name: float(shares[feature.number]) for feature in features}
+    stability = field.record.stability
+    if stability is None or len(stability.frequencies) != len(field.features):
+        return {}
+    return {feature.name: stability.frequencies[feature.number] for feature in features}
 
 
 def describe_stability(field: Field, features: Sequence[Feature]) -> list[str]:
