@@ -143,16 +143,13 @@ class ScoredRows:
         return scores
 
     @cached_property
-    def has_value(self) -> dict[str, dict[str, np.ndarray]]:
-        """{table: {column: (rows,) bool}}, without the columns of a sparse matrix, which has no missing values."""
-        layout = self.sample.layout
+    def has_value(self) -> dict[str, np.ndarray]:
+        """{column or "table.column": (rows,) bool}, without those of a sparse matrix, which has no missing values."""
         return {
-            table: {
-                name: np.asarray(source.column(name).present)
-                for name in source.names
-                if name in schema.index_of_name and (isinstance(source, JoinedColumns) or source.kind != "sparse")
-            }
-            for (table, source), schema in zip(self.sources.items(), layout.schemas, strict=True)
+            f"{table}.{name}" if table else name: np.asarray(source.column(name).present)
+            for (table, source), schema in zip(self.sources.items(), self.sample.layout.schemas, strict=True)
+            for name in source.names
+            if name in schema.index_of_name and (isinstance(source, JoinedColumns) or source.kind != "sparse")
         }
 
     def known_cells(self) -> Iterator[tuple[str, Variable, np.ndarray, np.ndarray]]:

@@ -191,7 +191,7 @@ def _size(network: Network, scored: ScoredRows | None, held_out: HeldOut | None)
         "gain": None,
     }
     if scored is not None:
-        known = [values for table in scored.has_value.values() for values in table.values()]
+        known = scored.has_value.values()
         size |= {"missing": sum(int(np.count_nonzero(~values)) for values in known), "cells": sum(map(len, known))}
     if held_out is not None and (scored is None or _are_training_rows(field, scored)):
         size |= {"gain": held_out, "where": "held-out value"}
@@ -223,15 +223,10 @@ def _columns(network: Network, scored: ScoredRows) -> dict[str, Any]:
     """Return how well each column is predicted, beside its distribution, those with the largest gain first."""
     ranked = sorted(scored.scores, key=lambda score: (-score.gain.value, score.name))
     nodes = {label: node for node, label in enumerate(network.labels)} if len(ranked) <= 5 * MAX_COLUMNS else {}
-    present = {
-        f"{table}.{name}" if table else name: values
-        for table, columns in scored.has_value.items()
-        for name, values in columns.items()
-    }
     rows = []
     for score in ranked[:MAX_COLUMNS]:
         variable = network.variable(nodes[score.name]) if score.name in nodes else None
-        values = present.get(score.name)
+        values = scored.has_value.get(score.name)
         rows.append(
             {
                 "score": score,
