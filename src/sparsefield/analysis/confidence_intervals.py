@@ -13,14 +13,15 @@ import scipy.sparse as sp
 from scipy.stats import chi2, norm
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.bootstrap import Progress, draw_weights
 from sparsefield.analysis.imputation import PooledEstimates, impute, pool, pooled_wald_test
 from sparsefield.analysis.network import Network
 from sparsefield.analysis.refit import (
     Estimate,
+    Progress,
     RefitProblem,
     compile_refit,
     dense_rows,
+    draw_weights,
     newton_solver,
     refit_field,
     sandwich,
