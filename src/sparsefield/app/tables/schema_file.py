@@ -277,8 +277,14 @@ def _parts(entry: str, columns: Sequence[str]) -> list[str]:
 
 
 def _find_detail(text: str, columns: Sequence[str]) -> tuple[list[str], str]:
-    """Return the columns of ``column=detail`` or ``one=another=detail``, and the detail; nothing without a column."""
-    names, rest = [], text
-    while (parts := rest.partition("="))[1] and parts[0].strip() in columns:
-        names, rest = [*names, parts[0].strip()], parts[2]
-    return names, rest.strip() if names else ""
+    """Return the columns of ``column=detail`` or ``one=another=detail``, and the detail; nothing if there is no column.
+
+    Names may contain an equals sign.
+    """
+    names, name, rest = [], "", text
+    while "=" in rest:
+        part, _, rest = rest.partition("=")
+        name = f"{name}={part}" if name else part.strip()
+        if name in columns:
+            names, name = [*names, name], ""
+    return names, (f"{name}={rest}" if name else rest).strip() if names else ""
