@@ -8,6 +8,7 @@ import shlex
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -107,7 +108,8 @@ def fit(
     seconds = time.perf_counter() - started
     for line in getattr(field, "template_search_", ()):
         note(f"Templates: {line}.")
-    remember_source(field, data, dataset, ctx.obj, columns.top_levels)
+    source = replace(dataset.source, command=ctx.obj)
+    remember_source(field, source)
     field.save(output)
     checked = None
     if check and dataset.unchecked:
@@ -119,7 +121,7 @@ def fit(
 
         (fold,), gain, scored = checked.folds, pool_gains(checked.columns), checked.columns
         summary = HeldOut(fold.cells, gain.value, gain.error, count_clear_gains(scored)[0], len(scored))
-        remember_source(field, data, dataset, ctx.obj, columns.top_levels, summary)
+        remember_source(field, replace(source, held_out=summary))
         field.save(output)
     from sparsefield.app.pages.findings import findings
 
