@@ -63,9 +63,8 @@ def stability(
     """
     target = model if output is None else output
     check_output(target)
-    options = reading.reading()
     saved = open_model(model, data)
-    rows = read_rows(saved, data, options, [output])
+    rows = read_rows(saved, data, reading.reading(), [output])
     weights = rows.weights(weight)
     field = saved.load(jobs)
     X, y = model_parts(field, rows.data)
@@ -145,10 +144,9 @@ def intervals(
     if imputations is not None and (drop_incomplete or method == "bootstrap"):
         raise DataError("--imputations is for --method godambe without --drop-incomplete: remove one of them.")
     check_table_output(output)
-    options = reading.reading()
     saved = open_model(model, data)
     saved.require("MarkovField", "CRFClassifier", what="has confidence intervals")
-    rows = read_rows(saved, data, options, [output])
+    rows = read_rows(saved, data, reading.reading(), [output])
     weights = rows.weights(weight)
     field = saved.load(jobs)
     from sparsefield import confidence_intervals

@@ -66,9 +66,8 @@ def predict(
     else:
         check_table_output(output)
         refuse_overwriting_inputs([output], [data, model])
-    options = reading.reading()
     saved.require("MarkovField", "RelationalField", what="can impute")
-    tables = read_tables(saved, data, options)
+    tables = read_tables(saved, data, reading.reading())
     if not (linked or proba):
         refuse_lost_cells(tables.prepared[""].cells, output, imputations or 1)
     if imputations is not None:

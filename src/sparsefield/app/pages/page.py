@@ -33,8 +33,8 @@ from sparsefield.analysis.metrics import (
 )
 from sparsefield.analysis.network import Network
 from sparsefield.analysis.predictability import ScoredRows, find_predictability, score_rows
+from sparsefield.app.pages import findings
 from sparsefield.app.pages.cells import DataShares
-from sparsefield.app.pages.findings import count_pairs, describe_gains, features_by_edge, is_linear, tell_findings
 from sparsefield.app.pages.fit_summary import (
     describe_convergence,
     describe_kinds,
@@ -186,7 +186,7 @@ def _size(network: Network, scored: ScoredRows | None, held_out: HeldOut | None)
         "columns": sum(len(schema.input_names) for schema in layout.schemas),
         "kinds": describe_kinds(field, 0),
         "edges": len(np.unique(np.sort(network.ends, axis=1), axis=0)),
-        "pairs": None if network.linked else count_pairs(field),
+        "pairs": None if network.linked else findings.count_pairs(field),
         "missing": None,
         "gain": None,
     }
@@ -210,13 +210,9 @@ def _findings(field: Field, scored: ScoredRows | None) -> tuple[list[str], str]:
     """Return sentences about the data, and a warning where nothing could be learned from them."""
     warning, has_features = "", bool(field.weights.any() or field.conjunction_weights.any())
     if scored is not None and has_features and scored.scores and not shows_dependence(scored.scores):
-        gain = pool_gains(scored.scores)
-        warning = (
-            f"The values of these {count(scored.n_rows, 'row')} are predicted from each other no better than by column "
-            f"frequencies (gain in log-likelihood {gain.value:+.4f} per value, standard error {gain.error:.4f}), so "
-            "the features of the field may be chance."
-        )
-    return tell_findings(field, None if scored is None or warning else scored.sample), warning
+        tables = len(field.layout.tables)
+        warning = findings.describe_no_gain(pool_gains(scored.scores), scored.n_rows, tables, what="values")
+    return findings.tell_findings(field, None if scored is None or warning else scored.sample), warning
 
 
 def _columns(network: Network, scored: ScoredRows) -> dict[str, Any]:
@@ -245,7 +241,7 @@ def _quality(scored: ScoredRows) -> dict[str, Any]:
     whole = ColumnEvaluation.join(scored.scores)
     curve = np.zeros((3, 0)) if whole.calibration is None else whole.calibration
     return {
-        "gains": describe_gains(scored.scores, "Values"),
+        "gains": findings.describe_gains(scored.scores, "Values"),
         "whole": whole,
         "points": [(n, belief / n, true / n) for n, belief, true in curve.T.tolist() if n],
         "error": 100 * calibration_error(curve),
@@ -255,8 +251,8 @@ def _quality(scored: ScoredRows) -> dict[str, Any]:
 def _features(network: Network, intervals: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
     """Return the features of the strongest edges with their weights, intervals and stability."""
     field = network.field
-    groups = features_by_edge(network, MAX_FEATURES)
-    rows = [(f, is_linear(own[0]) and f is not own[0]) for own in groups for f in own][:MAX_FEATURES]
+    groups = findings.features_by_edge(network, MAX_FEATURES)
+    rows = [(f, findings.is_linear(own[0]) and f is not own[0]) for own in groups for f in own][:MAX_FEATURES]
     features = [feature for feature, _ in rows]
     ends = [abs(end) for feature in features for end in intervals.get(feature.name, ())]
     return {
