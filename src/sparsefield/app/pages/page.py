@@ -22,27 +22,13 @@ from markupsafe import Markup
 from sklearn.utils.validation import check_is_fitted
 
 import sparsefield
+from sparsefield.analysis import metrics
 from sparsefield.analysis.centrality import measure_columns
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
-from sparsefield.analysis.metrics import (
-    ColumnEvaluation,
-    calibration_error,
-    count_clear_gains,
-    pool_gains,
-    shows_dependence,
-)
 from sparsefield.analysis.network import Network
 from sparsefield.analysis.predictability import ScoredRows, find_predictability, score_rows
-from sparsefield.app.pages import findings
+from sparsefield.app.pages import findings, fit_summary
 from sparsefield.app.pages.cells import DataShares
-from sparsefield.app.pages.fit_summary import (
-    describe_convergence,
-    describe_kinds,
-    describe_stability,
-    describe_weights,
-    estimator_expression,
-    stability_column,
-)
 from sparsefield.app.pages.layout import find_groups
 from sparsefield.app.pages.network_document import describe_network, distribution
 from sparsefield.app.tables.codebook import Codebook
@@ -129,10 +115,10 @@ def make_page(
         groups=groups,
         linked=_linked_tables(network, X) if network.linked else None,
         centrality=_centrality(network, rings),
-        stability=describe_stability(field, list_features(field)) if field.record.stability else [],
+        stability=fit_summary.describe_stability(field, list_features(field)) if field.record.stability else [],
         version=sparsefield.__version__,
-        convergence=describe_convergence(field, estimator.get_params()) if field.record.is_learned else "",
-        python=estimator_expression(estimator),
+        convergence=fit_summary.describe_convergence(field, estimator.get_params()) if field.record.is_learned else "",
+        python=fit_summary.estimator_expression(estimator),
     )
 
 
@@ -184,7 +170,7 @@ def _size(network: Network, scored: ScoredRows | None, held_out: HeldOut | None)
     field, layout = network.field, network.field.layout
     size: dict[str, Any] = {
         "columns": sum(len(schema.input_names) for schema in layout.schemas),
-        "kinds": describe_kinds(field, 0),
+        "kinds": fit_summary.describe_kinds(field, 0),
         "edges": len(np.unique(np.sort(network.ends, axis=1), axis=0)),
         "pairs": None if network.linked else findings.count_pairs(field),
         "missing": None,
@@ -196,7 +182,7 @@ def _size(network: Network, scored: ScoredRows | None, held_out: HeldOut | None)
     if held_out is not None and (scored is None or _are_training_rows(field, scored)):
         size |= {"gain": held_out, "where": "held-out value"}
     elif scored is not None and scored.scores:
-        gain, better = pool_gains(scored.scores), count_clear_gains(scored.scores)[0]
+        gain, better = metrics.pool_gains(scored.scores), metrics.count_clear_gains(scored.scores)[0]
         size["gain"] = HeldOut(0, gain.value, gain.error, better, len(scored.scores))
         size["where"] = "value in training rows" if _are_training_rows(field, scored) else "value in these rows"
     return size
@@ -209,9 +195,9 @@ def _are_training_rows(field: Field, scored: ScoredRows) -> bool:
 def _findings(field: Field, scored: ScoredRows | None) -> tuple[list[str], str]:
     """Return sentences about the data, and a warning where nothing could be learned from them."""
     warning, has_features = "", bool(field.weights.any() or field.conjunction_weights.any())
-    if scored is not None and has_features and scored.scores and not shows_dependence(scored.scores):
+    if scored is not None and has_features and scored.scores and not metrics.shows_dependence(scored.scores):
         tables = len(field.layout.tables)
-        warning = findings.describe_no_gain(pool_gains(scored.scores), scored.n_rows, tables, what="values")
+        warning = findings.describe_no_gain(metrics.pool_gains(scored.scores), scored.n_rows, tables, what="values")
     return findings.tell_findings(field, None if scored is None or warning else scored.sample), warning
 
 
@@ -238,13 +224,13 @@ def _columns(network: Network, scored: ScoredRows) -> dict[str, Any]:
 
 def _quality(scored: ScoredRows) -> dict[str, Any]:
     """Return scores over all columns, and the calibration curve."""
-    whole = ColumnEvaluation.join(scored.scores)
+    whole = metrics.ColumnEvaluation.join(scored.scores)
     curve = np.zeros((3, 0)) if whole.calibration is None else whole.calibration
     return {
         "gains": findings.describe_gains(scored.scores, "Values"),
         "whole": whole,
         "points": [(n, belief / n, true / n) for n, belief, true in curve.T.tolist() if n],
-        "error": 100 * calibration_error(curve),
+        "error": 100 * metrics.calibration_error(curve),
     }
 
 
@@ -259,9 +245,9 @@ def _features(network: Network, intervals: Mapping[str, tuple[float, float]]) ->
         "rows": rows,
         "total": int(np.count_nonzero(field.weights) + np.count_nonzero(field.conjunction_weights)),
         "largest": max([abs(feature.weight) for feature in features] + ends, default=1.0),
-        "stability": stability_column(field, features),
+        "stability": fit_summary.stability_column(field, features),
         "intervals": intervals,
-        "scale": describe_weights(field),
+        "scale": fit_summary.describe_weights(field),
     }
 
 
