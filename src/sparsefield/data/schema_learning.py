@@ -12,19 +12,11 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from sparsefield import config
+from sparsefield.data import number_levels
 from sparsefield.data.column_summaries import ColumnSummary, ColumnTraits
 from sparsefield.data.column_types import family_of
 from sparsefield.data.frames import Columns, JoinedColumns, Source
 from sparsefield.data.labels import Label, as_label, as_numbers, label_sort_key, plain_labels
-from sparsefield.data.number_levels import (
-    MAX_LEVELS,
-    SMALL_DEVIATION,
-    count_levels,
-    find_decimals,
-    find_deviation,
-    find_levels,
-    standardize,
-)
 from sparsefield.data.schema import Kind, Role, Schema, Transform, Variable
 from sparsefield.errors import CovariateWarning, DataError, DateTextWarning, NumberTextWarning, list_first
 
@@ -80,7 +72,7 @@ def learn_schema(
     for name, cells in zip(names, numbers.T, strict=True):
         column = source.column(name)
         cells[column.present] = as_numbers(column)
-    levels = dict(zip(names, count_levels(numbers).tolist(), strict=True)) if names else {}
+    levels = dict(zip(names, number_levels.count_levels(numbers).tolist(), strict=True)) if names else {}
     return learn_from_summaries(summaries, given, known, observed=observed, symmetric=symmetric, levels=levels)
 
 
@@ -129,7 +121,7 @@ def learn_from_summaries(
     for summary in summaries:
         name, role, kind = summary.name, "observed" if summary.name in observed else "target", kinds[summary.name]
         if kind.kind == "numeric":
-            variable = make_numeric(role, summary, kind.transform, (levels or {}).get(name, MAX_LEVELS))
+            variable = make_numeric(role, summary, kind.transform, (levels or {}).get(name, number_levels.MAX_LEVELS))
         else:
             try:
                 variable = make_categorical(role, summary, known.get(name, ()))
@@ -170,7 +162,7 @@ def kind_of_column(summary: ColumnSummary, given: Mapping[str, ColumnKind], know
 
 
 def make_numeric(
-    role: Role, summary: ColumnSummary, transform: Transform | None = None, most: int = MAX_LEVELS
+    role: Role, summary: ColumnSummary, transform: Transform | None = None, most: int = number_levels.MAX_LEVELS
 ) -> Variable:
     """Return a numeric variable; without a ``transform`` the skewness and the kurtosis of the values choose one."""
     moments = summary.find_moments()
@@ -179,10 +171,10 @@ def make_numeric(
     (values, totals), mean, deviation = summary.numbers(), moments.mean, math.sqrt(moments.squares / moments.weight)
     if len(values) == 1:  # a sum may have been rounded
         mean, deviation = float(values[0]), 0.0
-    levels = find_levels(values, totals, transform, most)
-    if deviation < SMALL_DEVIATION:  # squares may have been rounded to 0
-        deviation = find_deviation(values, totals / totals.sum())
-    decimals = find_decimals(values)
+    levels = number_levels.find_levels(values, totals, transform, most)
+    if deviation < number_levels.SMALL_DEVIATION:  # squares may have been rounded to 0
+        deviation = number_levels.find_deviation(values, totals / totals.sum())
+    decimals = number_levels.find_decimals(values)
     half = 0.5 if decimals == 0 else 0.0  # draws from the outermost levels are rounded
     return Variable(
         summary.name,
@@ -207,7 +199,7 @@ def make_ordinal(variable: Variable, order: Sequence[Label] = ()) -> Variable:
     states = in_given_order(variable.name, order, variable.states) if order else list(variable.states)
     share = dict(zip(variable.states, variable.frequencies, strict=True))
     frequencies = np.array([share.get(state, 0.0) for state in states])
-    scores = standardize(np.arange(len(states), dtype=float), frequencies)
+    scores = number_levels.standardize(np.arange(len(states), dtype=float), frequencies)
     return replace(
         variable,
         states=tuple(states),
