@@ -19,10 +19,11 @@ from benchmarks.command_line import Json, Row, Seed, choose_parts, print_rows
 from benchmarks.dependent_data import draw_factors, draw_texts
 from benchmarks.measure import QUICK_SECONDS, Report
 from benchmarks.planted import draw_planted
+from benchmarks.potts import make_potts
 from benchmarks.scale import default_l1
 from sparsefield import MarkovField, Solver, contacts, sequence_weights
 from sparsefield.app.cli.console import print_message
-from sparsefield.app.datasets import SyntheticField, make_potts
+from sparsefield.app.datasets import SyntheticField
 from sparsefield.compute.torch_engine import import_torch, open_device, open_engine
 from sparsefield.data import Dataset, as_source, compile_sparse, learn_schema
 from sparsefield.objectives import PseudoLikelihood

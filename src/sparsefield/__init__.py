@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.2.0"
 
 if TYPE_CHECKING:
-    from sparsefield.analysis.bootstrap import centrality_stability
-    from sparsefield.analysis.centrality import centrality
+    from sparsefield.analysis.centrality import centrality, centrality_stability
     from sparsefield.analysis.comparison import GroupComparison, compare
     from sparsefield.analysis.confidence_intervals import confidence_intervals
     from sparsefield.analysis.contacts import contacts, read_alignment, sequence_weights
@@ -48,8 +47,7 @@ __all__ = [
 ]  # fmt: skip
 
 _NAMES_OF_MODULE = {
-    "analysis.bootstrap": "centrality_stability",
-    "analysis.centrality": "centrality",
+    "analysis.centrality": "centrality centrality_stability",
     "analysis.comparison": "GroupComparison compare",
     "analysis.confidence_intervals": "confidence_intervals",
     "analysis.contacts": "contacts read_alignment sequence_weights",

@@ -135,7 +135,7 @@ def test_one_bad_column_does_not_hide_the_dependence_of_many() -> None:
 
 
 def answer(beliefs: list[list[float]], truth: list[int]) -> CellPredictions:
-    return CellPredictions(np.array(beliefs), np.array(truth))
+    return CellPredictions(np.array(beliefs), np.array(truth), np.ones(len(truth)))
 
 
 TINY = np.log(np.finfo(float).tiny)
@@ -166,7 +166,9 @@ def test_scores_of_answers_computed_by_hand(cells, scores) -> None:
 
 
 def test_without_cells_there_are_no_scores() -> None:
-    assert np.isnan(list(asdict(score([CellPredictions(np.empty((0, 2)), np.empty(0, dtype=int))])).values())).all()
+    assert np.isnan(
+        list(asdict(score([CellPredictions(np.empty((0, 2)), np.empty(0, dtype=int), np.empty(0))])).values())
+    ).all()
 
 
 def test_r_squared_of_a_gaussian_pair_is_the_squared_correlation() -> None:

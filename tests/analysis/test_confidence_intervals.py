@@ -13,9 +13,17 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sparsefield import CRFClassifier, MarkovField, centrality_stability, confidence_intervals
 from sparsefield.analysis import refit
-from sparsefield.analysis.bootstrap import CentralityStability, centrality_indices, correlate, draw_weights, row_factors
+from sparsefield.analysis.centrality import CentralityStability, centrality_indices, correlate
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
-from sparsefield.analysis.refit import RefitProblem, compile_refit, minimize, newton_solver, sandwich
+from sparsefield.analysis.refit import (
+    RefitProblem,
+    compile_refit,
+    draw_weights,
+    minimize,
+    newton_solver,
+    row_factors,
+    sandwich,
+)
 from sparsefield.app.datasets import make_markov_field
 from sparsefield.data import Layout
 from sparsefield.data.table import join_blocks

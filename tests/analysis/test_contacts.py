@@ -7,8 +7,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from benchmarks.potts import make_potts
 from sparsefield import MarkovField, Solver, contacts, read_alignment, sequence_weights
-from sparsefield.app.datasets import make_potts
 from sparsefield.errors import DataError
 
 # Contacts are ranked by their scores.

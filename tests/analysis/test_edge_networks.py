@@ -96,19 +96,6 @@ def test_linked_tables_name_their_tables_and_their_links(people: RelationalField
     assert network.template(edge) == features_of(network, edge)[0].template == "across who"
     edges = people.edges_.filter(pl.col("table_a") != pl.col("table_b"))
     assert len(network.strengths) >= len(edges)
-    assert set(network.overview(10, 25).names) >= {"person.smokes", "visit.fun"}
-
-
-def test_the_overview_has_the_strongest_edges(wide: Network) -> None:
-    part = wide.overview(20, 50)
-    assert len(part.nodes) <= 20
-    assert part.edges[0] == 0
-    assert len(part.edges) <= 50 + 19
-
-
-def test_a_field_without_edges_still_shows_its_variables() -> None:
-    network = Network(make_markov_field(5, 1, neighbors=0, burn_in=1, thin=1).field.field_)
-    assert network.overview(10, 25).nodes == (0, 1, 2, 3, 4)
 
 
 def test_features_of_different_templates_make_different_edges() -> None:

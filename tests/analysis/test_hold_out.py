@@ -279,8 +279,8 @@ def test_scores_of_weighted_cells_are_those_of_repeated_cells() -> None:
     found, truth = rng.dirichlet([1.0, 1.0], 30), rng.integers(0, 2, 30)
     truth[:2] = UNKNOWN
     weight = rng.integers(0, 4, 30)
-    weighted = CellPredictions(found, truth, 1, weight.astype(float))
-    repeated = CellPredictions(np.repeat(found, weight, axis=0), np.repeat(truth, weight), 1)
+    weighted = CellPredictions(found, truth, weight.astype(float), 1)
+    repeated = CellPredictions(np.repeat(found, weight, axis=0), np.repeat(truth, weight), np.ones(weight.sum()), 1)
     one, two = score([weighted]), score([repeated])
     assert all(same(getattr(one, field.name), getattr(two, field.name)) for field in fields(one))
 
@@ -291,10 +291,10 @@ def test_columns_of_states_have_weighted_means(kind) -> None:
     found, truth, weight = rng.dirichlet([1.0] * 3, 40), rng.integers(0, 3, 40), rng.integers(1, 4, 40)
     base = np.tile([0.2, 0.3, 0.5], (40, 1))
     one, two = (
-        evaluate_states("a", kind, CellPredictions(p, truth, None, w), CellPredictions(b, t, None, w))
+        evaluate_states("a", kind, CellPredictions(p, truth, w), CellPredictions(b, t, w))
         for p, truth, b, t, w in (
             (found, truth, base, truth, weight.astype(float)),
-            (*(np.repeat(part, weight, axis=0) for part in (found, truth, base, truth)), None),
+            (*(np.repeat(part, weight, axis=0) for part in (found, truth, base, truth)), np.ones(weight.sum())),
         )
     )
     for name in ("loss", "baseline_loss", "error", "baseline_error", "weight"):
@@ -314,11 +314,11 @@ def test_numbers_have_weighted_means() -> None:
     truth = frame["heat"].to_numpy()
     probabilities = rng.dirichlet(np.ones(len(variable.states)), 60)
     answers = [truth + 1.0, truth - 0.5, truth + rng.normal(size=60)]
-    both = {"visible_mean": 20.0, "scale": 2.0}
-    one = evaluate_numbers("heat", variable, truth, probabilities, answers, sample_weight=weight.astype(float), **both)
+    both, ones = {"visible_mean": 20.0, "scale": 2.0}, np.ones(weight.sum())
+    one = evaluate_numbers("heat", variable, truth, probabilities, answers, weights=weight.astype(float), **both)
     rows = np.repeat(np.arange(60), weight)
     again = [answer[rows] for answer in answers]
-    two = evaluate_numbers("heat", variable, truth[rows], probabilities[rows], again, **both)
+    two = evaluate_numbers("heat", variable, truth[rows], probabilities[rows], again, weights=ones, **both)
     assert same(one.gain.value, two.gain.value)
     for name in ("loss", "baseline_loss", "error", "baseline_error", "coverage"):
         assert same(getattr(one, name), getattr(two, name)), name

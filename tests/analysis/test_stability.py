@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from sparsefield import (
     CRFClassifier,
-    FixedGraph,
     MarkovField,
     Relational,
     RelationalField,
@@ -20,7 +19,6 @@ from sparsefield import (
     regularization_path,
     stability,
 )
-from sparsefield.analysis.network import selection_frequencies
 from sparsefield.data import Dataset, as_source, compile_table
 from sparsefield.errors import DataError
 from sparsefield.estimators.compiled_rows import compile_densely
@@ -97,7 +95,6 @@ def test_the_field_keeps_it_and_files_do_too(tmp_path) -> None:
     again = load(tmp_path / "m.safetensors")
     assert again.field_.record.stability.frequencies == told
     assert again.field_.record.stability == field.field_.record.stability
-    assert tuple(selection_frequencies(again.field_)) == told
     field.fit(rows)
     assert field.field_.record.stability is None
 
@@ -178,18 +175,6 @@ def test_halves_of_an_odd_table_leave_one_row_out() -> None:
     one, two = draw_halves(sample, np.random.default_rng(0))
     assert len(one) == len(two) == 50
     assert len({*one, *two}) == 100
-
-
-@pytest.mark.slow
-def test_features_that_the_field_lacks_are_remembered() -> None:
-    rows = make_rows(800)
-    field = MarkovField(l1=2.0, induction=FixedGraph(edges=[("a", "b")])).fit(rows)
-    field.induction = "cfi"
-    found = stability(field, rows, 10)
-    lacking = found.filter((pl.col("weight") == 0) & (pl.col("frequency") >= 0.5))
-    left_out = field.field_.record.stability.left_out
-    assert len(left_out) == min(lacking.height, 20) > 0
-    assert [one.frequency for one in left_out] == sorted(lacking["frequency"], reverse=True)[:20]
 
 
 def test_refusals_say_what_is_wrong(tmp_path) -> None:

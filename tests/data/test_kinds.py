@@ -182,7 +182,7 @@ def test_labels_that_orders_lack_are_refused_with_columns_rows_and_remedy_all_at
         "--ordinal), or correct the cells. Rows are counted from 0."
     )
     wanted = (
-        r"Column 'a' holds 'b' \(row 1\), 'c' \(row 2\), 'd' \(row 3\), 'e' \(row 4\), 'f' \(row 5\), \.\.\., which"
+        r"Column 'a' holds 'b' \(row 1\), 'c' \(row 2\), 'd' \(row 3\), 'e' \(row 4\), 'f' \(row 5\) and 1 more, which"
     )
     with pytest.raises(DataError, match=wanted):
         only(pd.DataFrame({"a": list("abcdefg")}), kinds={"a": ["a"]})

@@ -16,10 +16,10 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import sparsefield
-from sparsefield.analysis.bootstrap import Progress
 from sparsefield.analysis.imputation import impute
 from sparsefield.analysis.network import Network, sum_by_node, variable_slopes
 from sparsefield.analysis.permutation_tests import PairTest, SubsetProblem, adjust_p_values, run_tests
+from sparsefield.analysis.refit import Progress
 from sparsefield.compute import Threads
 from sparsefield.data import Label, as_source
 from sparsefield.data.frame_building import Frame, make_frame

@@ -13,19 +13,9 @@ import scipy.sparse as sp
 from scipy.stats import chi2, norm
 from sklearn.utils.validation import check_is_fitted
 
-from sparsefield.analysis.bootstrap import Progress, draw_weights
+from sparsefield.analysis import refit
 from sparsefield.analysis.imputation import PooledEstimates, impute, pool, pooled_wald_test
 from sparsefield.analysis.network import Network
-from sparsefield.analysis.refit import (
-    Estimate,
-    RefitProblem,
-    compile_refit,
-    dense_rows,
-    newton_solver,
-    refit_field,
-    sandwich,
-    warn_of_other_table,
-)
 from sparsefield.compute import Threads
 from sparsefield.data import Dataset
 from sparsefield.data.frame_building import Frame, make_frame, make_label_columns
@@ -209,7 +199,7 @@ def confidence_intervals(
     sample_weight: Any = None,
     drop_incomplete: bool = False,
     imputations: int | None = None,
-    progress: Progress | None = None,
+    progress: refit.Progress | None = None,
 ) -> ConfidenceIntervals:
     """Estimate the weights of the selected features without L1, with l2 = max(l2, 0.01), and their uncertainty.
 
@@ -258,14 +248,14 @@ def confidence_intervals(
     check_is_fitted(field)
     _check_options(field, method, level, n, imputations, drop_incomplete)
     if imputations is not None:
-        dataset = dense_rows(field, X, y, sample_weight)
+        dataset = refit.dense_rows(field, X, y, sample_weight)
         if dataset.tables[0].has_missing and isinstance(field, MarkovField):
             return _pooled_intervals(field, X, dataset, imputations, level, seed, sample_weight, progress)
-    problem, incomplete = compile_refit(field, X, y, sample_weight, drop_incomplete)
+    problem, incomplete = refit.compile_refit(field, X, y, sample_weight, drop_incomplete)
     estimate, covariance = _estimate_again(field, problem)
     draws = None
     if method == "bootstrap":
-        draws = draw_weights(problem, estimate, n, field.n_jobs, seed=seed, progress=progress)
+        draws = refit.draw_weights(problem, estimate, n, field.n_jobs, seed=seed, progress=progress)
     return ConfidenceIntervals(
         field.field_, level, estimate.theta[problem.n_biases :], covariance, draws, None, refit_l2(field),
         problem.n_rows, incomplete, field.kind_,
@@ -293,11 +283,11 @@ def _check_options(
     raise_problems(problem for problem, is_wrong in wrong.items() if is_wrong)
 
 
-def _estimate_again(field: FieldEstimator, problem: RefitProblem) -> tuple[Estimate, np.ndarray]:
+def _estimate_again(field: FieldEstimator, problem: refit.RefitProblem) -> tuple[refit.Estimate, np.ndarray]:
     """Return the refit, and the covariance of the weights of features; warn of what makes them doubtful."""
-    estimate = refit_field(field, problem)
+    estimate = refit.refit_field(field, problem)
     with Threads(1):
-        covariance = sandwich(problem, estimate)[problem.n_biases :, problem.n_biases :]
+        covariance = refit.sandwich(problem, estimate)[problem.n_biases :, problem.n_biases :]
     penalized = _penalized_features(problem, estimate, covariance)
     if len(penalized):
         names = [feature.name for feature in name_features(field.field_, penalized.tolist())]
@@ -310,7 +300,7 @@ def _estimate_again(field: FieldEstimator, problem: RefitProblem) -> tuple[Estim
     return estimate, covariance
 
 
-def _penalized_features(problem: RefitProblem, estimate: Estimate, covariance: np.ndarray) -> np.ndarray:
+def _penalized_features(problem: refit.RefitProblem, estimate: refit.Estimate, covariance: np.ndarray) -> np.ndarray:
     """Return the numbers of the features whose weights the L2 penalty determines more than the rows do.
 
     It is a large share of their curvature, or a Newton step without it leads out of a 95% interval. Where columns
@@ -318,7 +308,7 @@ def _penalized_features(problem: RefitProblem, estimate: Estimate, covariance: n
     """
     features = slice(problem.n_biases, None)
     curvature, l2 = estimate.hessian.diagonal()[features], problem.l2[features]
-    step = newton_solver(estimate.hessian + np.diag(problem.l2))(problem.l2 * estimate.theta)[features]
+    step = refit.newton_solver(estimate.hessian + np.diag(problem.l2))(problem.l2 * estimate.theta)[features]
     reach = MAX_STEP * np.sqrt(np.maximum(covariance.diagonal(), 0.0))
     return np.flatnonzero((l2 > MAX_PENALTY_SHARE * (curvature + l2)) | (np.abs(step) > reach))
 
@@ -331,7 +321,7 @@ def _pooled_intervals(
     level: float,
     seed: int,
     sample_weight: Any,
-    progress: Progress | None,
+    progress: refit.Progress | None,
 ) -> ConfidenceIntervals:
     """Return the intervals of weights that are estimated from imputed tables, and pooled."""
     (table,) = dataset.tables
@@ -340,13 +330,13 @@ def _pooled_intervals(
             f"Column(s) {list_first(list(table.unknown_rows), form=repr)} have values that do not occur in training, "
             "for which nothing can be imputed: correct or empty these cells, or fit the field to this table."
         )
-    warn_of_other_table(field.field_, table)
+    refit.warn_of_other_table(field.field_, table)
     weights, covariances = [], np.zeros(())
     with warnings.catch_warnings(record=True) as caught:  # the same warning for every table
         warnings.simplefilter("always")
         for imputed in impute(field, X, imputations, seed=seed, sample_weight=sample_weight, progress=progress):
-            (completed,) = dense_rows(field, imputed, None, sample_weight).tables
-            problem = RefitProblem.of(field, completed)
+            (completed,) = refit.dense_rows(field, imputed, None, sample_weight).tables
+            problem = refit.RefitProblem.of(field, completed)
             estimate, covariance = _estimate_again(field, problem)
             weights.append(estimate.theta[problem.n_biases :])
             covariances = covariances + covariance / imputations

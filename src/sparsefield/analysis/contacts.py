@@ -134,9 +134,9 @@ def contacts(field: FieldEstimator | Field, *, separation: int = 5, gap: Any = G
 
     Examples
     --------
-    >>> from sparsefield.app.datasets import make_potts
-    >>> made = make_potts(12, 1, seed=1)
-    >>> best = contacts(made.field).rows()[: len(made.edges)]
+    >>> from sparsefield.app.datasets import make_markov_field
+    >>> made = make_markov_field(12, 1, states=5, neighbors=1.0, burn_in=1, seed=1)
+    >>> best = contacts(made.field, separation=1).rows()[: len(made.edges)]
     >>> {(a, b) for a, b, score in best} == set(made.edges)
     True
     """

@@ -29,18 +29,15 @@ from sparsefield.analysis.metrics import (
     shows_dependence,
 )
 from sparsefield.data import AUTO, BASE, Relational, Schema, Source, Variable, as_source, as_templates
-from sparsefield.data.labels import as_numbers, factorize
-from sparsefield.errors import DataError
+from sparsefield.data.labels import as_numbers
+from sparsefield.data.table import encode_rows
+from sparsefield.errors import DataError, prefix_errors
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Columns = Sequence[str | int] | None
 """Observed columns, by name or position."""
 States = Mapping[str, Sequence[Any]] | None
 """{column: its states}."""
-
-
-class TooFewCellsError(DataError):
-    """The data can be learned from, but not once some of their cells are held out."""
 
 
 @dataclass(frozen=True)
@@ -188,22 +185,15 @@ def hold_out(
     """Hold out a share of the known target cells once, fit to the others and score the held-out cells; see `evaluate`.
 
     The result has one fold.
-
-    Raises
-    ------
-    TooFewCellsError
-        If the data can be used, but not with so many cells missing.
     """
     if not 0 < share < 1:
         raise ValueError(f"share must be between 0 and 1, got {share}.")
     cells = TargetCells.of(X, estimator, observed, sample_weight=sample_weight)
     parts = max(2, round(1 / share))
     if (n_cells := np.count_nonzero(cells.counts)) < parts:
-        raise TooFewCellsError(f"The table has {n_cells} known target cells, too few to hold out {share:.0%} of them.")
-    try:
+        raise DataError(f"The table has {n_cells} known target cells, too few to hold out {share:.0%} of them.")
+    with prefix_errors(f"With {share:.0%} of the cells held out"):  # `TargetCells.of` has fitted the complete data
         fold, columns = _run_fold(cells, estimator, next(split_cells(cells, parts, seed)), on_fit)
-    except DataError as error:  # `TargetCells.of` has fitted the complete data
-        raise TooFewCellsError(f"With {share:.0%} of the cells held out: {error}") from error
     return Evaluation((fold,), cells.in_input_order(columns))
 
 
@@ -221,19 +211,10 @@ class _TargetTable:
 
     @classmethod
     def of(cls, name: str, source: Source, schema: Schema, weights: Array) -> _TargetTable:
-        codes = []
-        for variable in schema.targets:
-            column = source.column(variable.name)
-            if variable.numeric:
-                levels = np.full(source.n_rows, UNKNOWN, dtype=np.int64)
-                levels[column.present] = variable.codes_of(as_numbers(column))
-                codes.append(levels)
-                continue
-            labels, places = factorize(column)
-            known = {state: k for k, state in enumerate(variable.states)}
-            codes.append(np.append([known[state] for state in labels], UNKNOWN)[places])
-        truth = np.column_stack([np.zeros((source.n_rows, 0), dtype=np.int64), *codes])
-        return cls(name, source, schema, truth, weights)
+        truth, _, _ = encode_rows(source, schema)
+        for variable, codes in zip(schema.targets, truth, strict=True):
+            codes[:] = np.where(codes == UNKNOWN, UNKNOWN, variable.position_of_code[codes])
+        return cls(name, source, schema, truth.T, weights)
 
     @property
     def counts(self) -> Array:
@@ -269,7 +250,7 @@ class _TargetTable:
             if variable.numeric or not len(rows):
                 continue
             positive = 1 if variable.states == (0, 1) else None
-            cells = self.truth[rows, v], positive, self.weights[rows]
+            cells = self.truth[rows, v], self.weights[rows], positive
             visible = np.flatnonzero((self.truth[:, v] != UNKNOWN) & ~held_out[:, v])
             counts = np.bincount(self.truth[visible, v], self.weights[visible], len(variable.states)) + 1.0
             frequencies = np.tile(counts / counts.sum(), (len(rows), 1))
@@ -296,7 +277,7 @@ class _TargetTable:
                 [as_numbers(answer.column(variable.name))[rows] for answer in answers],
                 visible_mean=float(np.average(numbers[visible], weights=self.weights[visible])),
                 scale=variable.scale,
-                sample_weight=self.weights[rows],
+                weights=self.weights[rows],
             )
 
 

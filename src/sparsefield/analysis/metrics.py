@@ -41,15 +41,10 @@ class CellPredictions:
     """(cells, states): each row sums to 1."""
     truth: Array
     """(cells,): index of the true state; -1 if the true state is none of the states."""
+    weights: Array
+    """(cells,): a weight of 2 counts as a cell that occurs twice."""
     positive: int | None = None
     """Index of the positive state, for a column of 0 and 1 or False and True."""
-    sample_weight: Array | None = None
-    """(cells,): weights of the cells; None weights all alike. A weight of 2 counts as a cell that occurs twice."""
-
-    @property
-    def weights(self) -> Array:
-        """(cells,): the weights of the cells, 1 if none are given."""
-        return np.ones(len(self.truth)) if self.sample_weight is None else self.sample_weight
 
     @property
     def log_probabilities(self) -> Array:
@@ -81,7 +76,7 @@ def score(predictions: Sequence[CellPredictions]) -> Scores:
     Examples
     --------
     >>> import numpy as np
-    >>> score([CellPredictions(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]), positive=1)])
+    >>> score([CellPredictions(np.array([[0.9, 0.1], [0.2, 0.8]]), np.array([0, 1]), np.ones(2), positive=1)])
     Scores(ap=1.0, cll=-0.164252033486018, error_rate=0.0, ap_positive=1.0)
     """
     if not sum(column.weights.sum() for column in predictions):
@@ -123,15 +118,14 @@ class Gain:
         return self.value > self.error
 
 
-def calibration_sums(beliefs: Array, truth: Array, sample_weight: Array | None = None) -> Array:
+def calibration_sums(beliefs: Array, truth: Array, weights: Array) -> Array:
     """Return the sums of a calibration curve, (3, `BINS`): predicted probabilities of states, in bins of equal width.
 
     The sums are over the predictions, of which there is one for each state of each cell: of the weights of the cells,
     of weights times probabilities, and of the weights of true states. Those of several columns add up.
     """
     place = np.minimum((beliefs * BINS).astype(np.int64), BINS - 1).ravel()
-    weight = np.ones(len(truth)) if sample_weight is None else sample_weight
-    weights = np.broadcast_to(weight[:, None], beliefs.shape).ravel()
+    weights = np.broadcast_to(weights[:, None], beliefs.shape).ravel()
     hits = (np.arange(beliefs.shape[1]) == truth[:, None]).ravel()
     return np.array([np.bincount(place, weights * part, BINS) for part in (1.0, beliefs.ravel(), hits)])
 
@@ -178,13 +172,13 @@ class ColumnEvaluation:
 
     @classmethod
     def of(
-        cls, name: str, kind: Kind, logs: Sequence[Array], errors: Sequence[Array], weights: Array | None, **more: Any
+        cls, name: str, kind: Kind, logs: Sequence[Array], errors: Sequence[Array], weights: Array, **more: Any
     ) -> ColumnEvaluation:
         """Return the scores from log-likelihoods and errors, (cells,) each, of the field and of the baseline.
 
         The number of cells counts as Kish's effective one, (sum w)^2 / sum w^2.
         """
-        weights, gains = np.ones(len(logs[0])) if weights is None else weights, logs[0] - logs[1]
+        gains = logs[0] - logs[1]
         means = [float(np.average(part, weights=weights)) for part in (*logs, *errors, gains, np.square(gains))]
         error = math.sqrt(max(means[5] - means[4] ** 2, 0.0) * np.square(weights).sum()) / weights.sum()
         ours, base = (value ** (0.5 if kind == "numeric" else 1.0) for value in means[2:4])
@@ -251,7 +245,7 @@ def shows_dependence(scores: Sequence[ColumnEvaluation]) -> bool:
 
 def evaluate_states(name: str, kind: Kind, predictions: CellPredictions, baseline: CellPredictions) -> ColumnEvaluation:
     """Return the scores of the held-out cells of a nominal or ordinal column; there must be some."""
-    both, weights = (predictions, baseline), predictions.sample_weight
+    both, weights = (predictions, baseline), predictions.weights
     errors = [_state_errors(part, ordered=kind == "ordinal") for part in both]
     curve = calibration_sums(predictions.probabilities, predictions.truth, weights)
     return ColumnEvaluation.of(name, kind, [p.log_probabilities for p in both], errors, weights, calibration=curve)
@@ -274,7 +268,7 @@ def evaluate_numbers(
     *,
     visible_mean: float,
     scale: float,
-    sample_weight: Array | None = None,
+    weights: Array,
 ) -> ColumnEvaluation:
     """Return the scores of held-out numbers; there must be some.
 
@@ -286,13 +280,13 @@ def evaluate_numbers(
     answers : predicted means, and the lower and upper ends of the central intervals, (cells,) each
     visible_mean : mean of the visible cells
     scale : standard deviation of all cells
-    sample_weight : (cells,) weights of the cells
+    weights : (cells,)
     """
     codes, (mean, low, high) = variable.codes_of(truth), answers
     places = variable.position_of_code[codes]
     shares = probabilities[np.arange(len(codes)), places], np.asarray(variable.frequencies)[places]
     logs = [np.log(np.maximum(share, TINY)) - variable.log_widths[codes] for share in shares]
     errors = [np.square(each - truth) for each in (mean, visible_mean)]
-    inside = float(np.average((truth >= low) & (truth <= high), weights=sample_weight))
+    inside = float(np.average((truth >= low) & (truth <= high), weights=weights))
     unit = "days" if family_of(variable.dtype) else ""
-    return ColumnEvaluation.of(name, "numeric", logs, errors, sample_weight, coverage=inside, scale=scale, unit=unit)
+    return ColumnEvaluation.of(name, "numeric", logs, errors, weights, coverage=inside, scale=scale, unit=unit)

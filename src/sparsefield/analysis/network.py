@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import combinations, islice
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,6 @@ class Subgraph:
     network: Network
     nodes: tuple[int, ...]
     edges: Array
-    left_out: int = 0
-    """Number of columns that had no room."""
 
     @cached_property
     def names(self) -> list[str]:
@@ -182,22 +180,6 @@ class Network:
 
     # -- subgraphs ---------------------------------------------------------------------------------------------------
 
-    def overview(self, limit: int, max_edges: int) -> Subgraph:
-        """Return the backbone of up to ``limit`` columns with the strongest edges among them, up to ``max_edges``.
-
-        The backbone keeps columns connected, which the strongest edges of a wide table do not. Where there is room,
-        columns without edges follow.
-        """
-        connected, tree = self.backbone(limit)
-        nodes = dict.fromkeys(connected)
-        isolated = (k for k in range(self.n_variables) if k not in nodes)
-        nodes.update(dict.fromkeys(islice(isolated, limit - len(nodes))))
-        left_out = self.n_variables - sum(k < self.n_variables for k in nodes)
-        wanted = np.array(list(nodes), dtype=np.int64)
-        touching = np.unique(np.concatenate([self._edge_numbers(node) for node in wanted] or [wanted]))
-        among = touching[np.isin(self.ends[touching], wanted).all(axis=1)]
-        return Subgraph(self, tuple(nodes), np.union1d(tree, among[:max_edges]), left_out)
-
     def backbone(self, limit: int | None = None) -> tuple[list[int], Array]:
         """Return up to ``limit`` nodes with edges, and the edges of a maximum spanning forest of them, strongest first.
 
@@ -334,14 +316,6 @@ def edges_that_hold(network: Network) -> np.ndarray | None:
     tests = zip(evidence.edges, evidence.q_values, strict=True)
     holding = {tuple(sorted(ends)) for ends, q_value in tests if q_value <= FALSE_DISCOVERY_RATE}
     return np.flatnonzero([tuple(sorted(ends)) in holding for ends in network.ends.tolist()])
-
-
-def selection_frequencies(field: Field) -> np.ndarray | None:
-    """Return (features,) the share of resamples that selected each feature; None where the field has no such record."""
-    stability = field.record.stability
-    if stability is None or len(stability.frequencies) != len(field.features):
-        return None
-    return np.asarray(stability.frequencies, dtype=float)
 
 
 def column_slopes(schema: Schema) -> Array:

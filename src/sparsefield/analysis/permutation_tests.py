@@ -14,8 +14,8 @@ from functools import cached_property
 
 import numpy as np
 
-from sparsefield.analysis.bootstrap import Progress
 from sparsefield.analysis.network import Network, sum_by_node
+from sparsefield.analysis.refit import Progress
 from sparsefield.compute import Engine
 from sparsefield.data import Block, Layout
 from sparsefield.inference.completions import rows_of_block

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.metrics import CellPredictions, ColumnEvaluation, calibration_sums, evaluate_states
@@ -137,23 +135,21 @@ class ScoredRows:
                 shares = np.asarray(variable.frequencies, dtype=float)
             else:
                 shares = np.bincount(truth, minlength=len(variable.states)) / len(truth)
-            parts = [CellPredictions(part, truth) for part in (beliefs, np.broadcast_to(shares, beliefs.shape))]
-            curve = calibration_sums(*_quarters(variable, beliefs, truth))
+            ones, both = np.ones(len(truth)), (beliefs, np.broadcast_to(shares, beliefs.shape))
+            parts = [CellPredictions(part, truth, ones) for part in both]
+            curve = calibration_sums(*_quarters(variable, beliefs, truth), ones)
             name = f"{table}.{variable.name}" if table else variable.name
             scores.append(replace(evaluate_states(name, "nominal", *parts), kind=variable.kind, calibration=curve))
         return scores
 
     @cached_property
-    def has_value(self) -> dict[str, dict[str, np.ndarray]]:
-        """{table: {column: (rows,) bool}}, without the columns of a sparse matrix, which has no missing values."""
-        layout = self.sample.layout
+    def has_value(self) -> dict[str, np.ndarray]:
+        """{column or "table.column": (rows,) bool}, without those of a sparse matrix, which has no missing values."""
         return {
-            table: {
-                name: np.asarray(source.column(name).present)
-                for name in source.names
-                if name in schema.index_of_name and (isinstance(source, JoinedColumns) or source.kind != "sparse")
-            }
-            for (table, source), schema in zip(self.sources.items(), layout.schemas, strict=True)
+            f"{table}.{name}" if table else name: np.asarray(source.column(name).present)
+            for (table, source), schema in zip(self.sources.items(), self.sample.layout.schemas, strict=True)
+            for name in source.names
+            if name in schema.index_of_name and (isinstance(source, JoinedColumns) or source.kind != "sparse")
         }
 
     def known_cells(self) -> Iterator[tuple[str, Variable, np.ndarray, np.ndarray]]:
@@ -200,10 +196,6 @@ def score_rows(estimator: FieldEstimator, data: Any) -> ScoredRows:
         n_rows, most = source.n_rows, max(1, MOST_CELLS // max(schemas[0].n_columns, 1))
         if n_rows > most:
             rows = np.unique(np.linspace(0, n_rows - 1, most).astype(np.int64))
-            if source.kind in ("array", "sparse"):
-                part = (data.tocsr() if sp.issparse(data) else np.asarray(data))[rows]
-            else:
-                part = nw.to_native(nw.from_native(data, eager_only=True)[rows.tolist()])
-            source = learned_source(estimator, part, "data")
+            source = replace(source, native=source.native[rows], n_rows=len(rows))
         sample, sources = Dataset.single(compile_table(source, schemas[0])), {"": source}
     return ScoredRows(sample, infer_cells(estimator, sample), n_rows, sources, estimator.field_.record.is_learned)

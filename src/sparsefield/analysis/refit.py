@@ -53,10 +53,18 @@ ROWS_AT_A_TIME = 4096
 MAX_PARAMETERS = 8000
 """Largest number of biases and weights whose joint covariance is computed: a matrix of half a gigabyte."""
 
+RESAMPLE_TOLERANCE = 0.004
+"""Steps for a resample end where about this distance from the optimum is left, in standard errors."""
+
+MIN_THREADED = 300_000
+"""Rows times parameters, below which resamples run on one thread: several would wait for the interpreter."""
+
 FEWEST_ROWS = 4
 
 SAME_FREQUENCY = 1e-6
 """Frequencies that differ by less are equal but for rounding."""
+
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -261,6 +269,59 @@ def refit_field(field: FieldEstimator, problem: RefitProblem) -> Estimate:
             stacklevel=3,
         )
     return estimate
+
+
+def row_factors(n_rows: int, seed: int, number: int, dropped: float = 0.0) -> np.ndarray:
+    """Return how often each row is in a resample: drawn with replacement, or, if a share is dropped, once or not."""
+    rng = np.random.default_rng((seed, number))
+    if not dropped:
+        return np.bincount(rng.integers(0, n_rows, n_rows), minlength=n_rows).astype(float)
+    factors = np.ones(n_rows)
+    factors[rng.choice(n_rows, round(dropped * n_rows), replace=False)] = 0.0
+    return factors
+
+
+def draw_weights(
+    problem: RefitProblem,
+    estimate: Estimate,
+    count: int,
+    n_jobs: int | None,
+    *,
+    seed: int,
+    dropped: float = 0.0,
+    progress: Progress | None = None,
+) -> np.ndarray:
+    """Return the weights (count, features) that are estimated from resamples 0, 1, ...
+
+    A resample is a weighting of the rows, with an optimum near that of all rows, whose Hessian makes steps fast.
+    ``estimate`` is the optimum for all rows; ``dropped`` the share of the rows that resamples lack.
+    """
+    solve = newton_solver((1.0 - dropped) * estimate.hessian + np.diag(problem.l2))
+
+    def solve_resample(number: int) -> tuple[np.ndarray, bool]:
+        factors = row_factors(problem.n_rows, seed, number, dropped)
+        start, rows = problem.start(estimate.theta, problem.rows.weight, factors), np.flatnonzero(factors)
+        part = problem.subset(rows)
+        weight = part.rows.weight * factors[rows]
+        # Rows that were not drawn can leave directions flat, which only the own Hessian shows.
+        near = minimize_nearby(part, start, weight, solve, RESAMPLE_TOLERANCE)
+        optimum = minimize(part, near, weight, RESAMPLE_TOLERANCE)
+        return optimum.theta, optimum.converged
+
+    draws, unfinished = np.empty((count, len(estimate.theta) - problem.n_biases)), 0
+    with Threads(n_jobs if problem.n_rows * len(estimate.theta) > MIN_THREADED else 1) as engine:
+        for number, (theta, converged) in enumerate(engine.stream(solve_resample, range(count))):
+            draws[number] = theta[problem.n_biases :]
+            unfinished += not converged
+            if progress is not None:
+                progress(number + 1, count)
+    if unfinished:
+        warnings.warn(
+            f"The estimates from {unfinished:,} of {count:,} resamples did not converge: raise l2 or l1.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return draws
 
 
 def compile_refit(

@@ -21,15 +21,12 @@ from sparsefield.estimators.compiled_rows import compile_rows
 from sparsefield.estimators.field_estimator import as_seed
 from sparsefield.estimators.training import fit_engine, follow_path, make_path, training_options
 from sparsefield.induction import FixedGraph
-from sparsefield.model import LeftOutFeature, StabilityRecord, pad_features
+from sparsefield.model import StabilityRecord, pad_features
 from sparsefield.model.feature_tables import feature_names, path_table
 from sparsefield.solver.path import Selections, count_selections, halved_by
 from sparsefield.solver.working_set import make_field
 
 FEWEST_ROWS = 4
-
-LEFT_OUT_SHARE, MOST_LEFT_OUT = 0.5, 20
-"""A model records left-out features that at least this share of the resamples selects, up to this number."""
 
 
 def regularization_path(estimator: FieldEstimator, X: Any, y: Any = None, **options: Any) -> Frame:
@@ -152,21 +149,10 @@ def _store_stability(estimator: FieldEstimator, selections: Selections, **how: A
     own = field.layout.keys(pad_features(field.features, width))
     frequencies, all_frequencies = selections.frequencies_of(own), selections.times / selections.resamples
     others = np.flatnonzero(~np.isin(selections.keys, own))
-    often = others[all_frequencies[others] >= LEFT_OUT_SHARE]
-    often = often[np.lexsort((-np.abs(selections.weights[often]), -selections.times[often]))][:MOST_LEFT_OUT]
-    left_out = tuple(
-        LeftOutFeature(
-            columns=tuple(column for column in selections.features[k].tolist() if column >= 0),
-            weight=float(selections.weights[k]),
-            frequency=float(all_frequencies[k]),
-        )
-        for k in often
-    )
     stability = StabilityRecord(
         frequencies=tuple(frequencies.tolist()),
         resamples=selections.resamples,
         mean_pairs=selections.mean_pairs,
-        left_out=left_out,
         given_graph=isinstance(estimator.induction, FixedGraph),
         **how,
     )

@@ -255,7 +255,4 @@ def _plain(number: float, digits: int) -> str:
         return f"{number:.{digits}g}"
     if size >= 10**digits:  # all digits before the decimal point, since zeros in their place would look exact
         return f"{number:.0f}"
-    text = f"{number:.{digits}g}"
-    return (
-        text if "e" not in text else f"{float(text):.20f}".rstrip("0").rstrip(".") if size < 1 else f"{float(text):.0f}"
-    )
+    return np.format_float_positional(number, precision=digits, unique=False, fractional=False, trim="-")

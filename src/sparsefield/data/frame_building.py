@@ -90,15 +90,12 @@ def make_column(
 def _make_integers(name: str, cells: Any, backend: Any) -> Any:
     """Return a list of integers some of which need more than 63 bits as a column, and other cells as they are.
 
-    Libraries decide by the first cell, and fail at a larger one. Integers that fit into no type are text.
+    Libraries decide by the first cell, and fail at a larger one.
     """
     values = [cell for cell in cells if cell is not None] if isinstance(cells, list) and backend != "pandas" else []
     if {type(value) for value in values} != {int} or (min(values) >= -(2**63) and max(values) < 2**63):
         return cells
-    kind = nw.UInt64 if min(values) >= 0 and max(values) < 2**64 else nw.Int128
-    if kind == nw.Int128 and (backend != "polars" or max(map(abs, values)) >= 2**127):
-        kind, cells = nw.String, [None if cell is None else str(cell) for cell in cells]
-    return nw.to_native(nw.new_series(name, cells, kind, backend=backend))
+    return make_label_columns({name: cells}, backend)[name]
 
 
 def with_index_of(source: Any, frame: Any) -> Any:

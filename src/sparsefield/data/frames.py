@@ -16,7 +16,7 @@ from narwhals.stable.v2.dependencies import is_pandas_like_dataframe, is_pyarrow
 from sparsefield.data.column_types import ColumnType, type_of_array, type_of_series
 from sparsefield.data.labels import Label, RawColumn, factorize, is_missing, is_valid_text, plain_labels, plain_values
 from sparsefield.data.sparse_matrix import LARGEST_VALUE, as_checked_csr
-from sparsefield.errors import DataError
+from sparsefield.errors import DataError, list_first
 
 
 class CategoricalCells(NamedTuple):
@@ -262,7 +262,7 @@ def check_names(names: Collection[str], what: str) -> None:
             raise DataError(f"{what} has a column whose name is no valid Unicode, {name[:40]!r}: rename it.")
     duplicates = [name for name, count in Counter(names).items() if count > 1]
     if duplicates:
-        shown = ", ".join(repr(name) for name in duplicates[:5])
+        shown = list_first(duplicates, form=repr)
         raise DataError(f"{what} has several columns named {shown}: rename them so that each name occurs once.")
 
 

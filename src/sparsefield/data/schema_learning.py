@@ -12,21 +12,13 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 
 from sparsefield import config
+from sparsefield.data import number_levels
 from sparsefield.data.column_summaries import ColumnSummary, ColumnTraits
 from sparsefield.data.column_types import family_of
 from sparsefield.data.frames import Columns, JoinedColumns, Source
 from sparsefield.data.labels import Label, as_label, as_numbers, label_sort_key, plain_labels
-from sparsefield.data.number_levels import (
-    MAX_LEVELS,
-    SMALL_DEVIATION,
-    count_levels,
-    find_decimals,
-    find_deviation,
-    find_levels,
-    standardize,
-)
 from sparsefield.data.schema import Kind, Role, Schema, Transform, Variable
-from sparsefield.errors import CovariateWarning, DataError, DateTextWarning, NumberTextWarning
+from sparsefield.errors import CovariateWarning, DataError, DateTextWarning, NumberTextWarning, list_first
 
 DATE_TEXT = re.compile(r"\s*\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])([T ]\d|\s*$)")
 """Dates as text, such as "2024-02-29" or "2024-02-29 12:30"."""
@@ -49,7 +41,7 @@ numeric one with such scores; "auto" for columns without one."""
 States = Mapping[str, Sequence[Label]]
 """Further states of columns, which need not occur."""
 
-SHOWN_LABELS, SHOWN_ORDER = 5, 12
+SHOWN_ORDER = 12
 
 
 def learn_schema(
@@ -80,7 +72,7 @@ def learn_schema(
     for name, cells in zip(names, numbers.T, strict=True):
         column = source.column(name)
         cells[column.present] = as_numbers(column)
-    levels = dict(zip(names, count_levels(numbers).tolist(), strict=True)) if names else {}
+    levels = dict(zip(names, number_levels.count_levels(numbers).tolist(), strict=True)) if names else {}
     return learn_from_summaries(summaries, given, known, observed=observed, symmetric=symmetric, levels=levels)
 
 
@@ -129,7 +121,7 @@ def learn_from_summaries(
     for summary in summaries:
         name, role, kind = summary.name, "observed" if summary.name in observed else "target", kinds[summary.name]
         if kind.kind == "numeric":
-            variable = make_numeric(role, summary, kind.transform, (levels or {}).get(name, MAX_LEVELS))
+            variable = make_numeric(role, summary, kind.transform, (levels or {}).get(name, number_levels.MAX_LEVELS))
         else:
             try:
                 variable = make_categorical(role, summary, known.get(name, ()))
@@ -170,7 +162,7 @@ def kind_of_column(summary: ColumnSummary, given: Mapping[str, ColumnKind], know
 
 
 def make_numeric(
-    role: Role, summary: ColumnSummary, transform: Transform | None = None, most: int = MAX_LEVELS
+    role: Role, summary: ColumnSummary, transform: Transform | None = None, most: int = number_levels.MAX_LEVELS
 ) -> Variable:
     """Return a numeric variable; without a ``transform`` the skewness and the kurtosis of the values choose one."""
     moments = summary.find_moments()
@@ -179,10 +171,10 @@ def make_numeric(
     (values, totals), mean, deviation = summary.numbers(), moments.mean, math.sqrt(moments.squares / moments.weight)
     if len(values) == 1:  # a sum may have been rounded
         mean, deviation = float(values[0]), 0.0
-    levels = find_levels(values, totals, transform, most)
-    if deviation < SMALL_DEVIATION:  # squares may have been rounded to 0
-        deviation = find_deviation(values, totals / totals.sum())
-    decimals = find_decimals(values)
+    levels = number_levels.find_levels(values, totals, transform, most)
+    if deviation < number_levels.SMALL_DEVIATION:  # squares may have been rounded to 0
+        deviation = number_levels.find_deviation(values, totals / totals.sum())
+    decimals = number_levels.find_decimals(values)
     half = 0.5 if decimals == 0 else 0.0  # draws from the outermost levels are rounded
     return Variable(
         summary.name,
@@ -207,7 +199,7 @@ def make_ordinal(variable: Variable, order: Sequence[Label] = ()) -> Variable:
     states = in_given_order(variable.name, order, variable.states) if order else list(variable.states)
     share = dict(zip(variable.states, variable.frequencies, strict=True))
     frequencies = np.array([share.get(state, 0.0) for state in states])
-    scores = standardize(np.arange(len(states), dtype=float), frequencies)
+    scores = number_levels.standardize(np.arange(len(states), dtype=float), frequencies)
     return replace(
         variable,
         states=tuple(states),
@@ -292,10 +284,12 @@ def is_identifier(n_labels: int, n_cells: int) -> bool:
 
 def _check_names(columns: Sequence[str], names: Sequence[str], what: str) -> None:
     existing = set(columns)
-    for name in names:
-        if name not in existing:
-            known = ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")
-            raise DataError(f"{what}= names the column {name!r}, which is not there. Columns: {known}.")
+    for name in (name for name in names if name not in existing):
+        raise DataError(_unknown_column(name, columns, what))
+
+
+def _unknown_column(name: Any, columns: Sequence[str], what: str) -> str:
+    return f"{what}= names the column {name!r}, which is not there. Columns: {list_first(columns, 8)}."
 
 
 @dataclass(frozen=True)
@@ -318,8 +312,7 @@ def given_kinds(kinds: Kinds, names: Sequence[str]) -> dict[str, ColumnKind]:
     given, problems, existing = {}, [], set(names)
     for name, kind in kinds.items():
         if name not in existing:
-            known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            problems.append(f"kinds= names the column {name!r}, which is not there. Columns: {known}.")
+            problems.append(_unknown_column(name, names, "kinds"))
             continue
         try:
             given[name] = _given_kind(name, kind)
@@ -411,14 +404,11 @@ def _check_orders(summaries: Sequence[ColumnSummary], kinds: Mapping[str, Column
         if not unordered:
             continue
         rows = dict(zip(summary.labels, summary.first_rows.tolist(), strict=True))
-        shown = [
-            f"{label!r} (row {rows[label]:,})" if label in rows else f"{label!r} (given by states=)"
-            for label in unordered[:SHOWN_LABELS]
-        ] + ["..."] * (len(unordered) > SHOWN_LABELS)
+        places = {label: f"row {rows[label]:,}" if label in rows else "given by states=" for label in unordered}
+        shown = list_first([f"{label!r} ({place})" for label, place in places.items()])
         listed = [str(label) for label in order[:SHOWN_ORDER]] + ["..."] * (len(order) > SHOWN_ORDER)
         problems.append(
-            f"Column {name!r} holds {', '.join(shown)}, which its given order of labels does not have: "
-            f"{' < '.join(listed)}."
+            f"Column {name!r} holds {shown}, which its given order of labels does not have: {' < '.join(listed)}."
         )
     if problems:
         raise DataError(

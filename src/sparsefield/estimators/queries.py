@@ -19,7 +19,7 @@ from sparsefield.data import Dataset, Schema, Source, Variable, as_source, compi
 from sparsefield.data.column_types import days_of, family_of
 from sparsefield.data.frame_building import Frame, make_column
 from sparsefield.data.labels import as_numbers, is_missing
-from sparsefield.errors import DataError, EstimateWarning
+from sparsefield.errors import DataError, EstimateWarning, list_first
 from sparsefield.estimators.answers import drawn_columns, has_numbers, shares_below
 from sparsefield.estimators.compiled_rows import threads_for
 from sparsefield.estimators.field_estimator import FieldEstimator
@@ -35,9 +35,6 @@ from sparsefield.options import problems_of, raise_problems
 
 QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
 """Gibbs chains of queries that exact inference cannot answer: long ones, since a query is about one row."""
-
-MAX_NAMES = 20
-"""Largest number of names that an error lists."""
 
 BYTES_OF_DRAWN_CELL = 12
 """Least memory of a cell of a sample: its code, and its label or number in the frame."""
@@ -84,7 +81,7 @@ def draw_rows(
         lambda: "draw fewer rows at a time, with other seeds.",
     )
     if source is None and schema.observed:
-        names = _join(variable.name for variable in schema.observed)
+        names = list_first([variable.name for variable in schema.observed], 8)
         raise DataError(f"The field is conditioned on observed columns ({names}): pass them as given=.")
     chains = min(chains, n)
     names = tuple(variable.name for variable in schema.targets)
@@ -197,7 +194,7 @@ def row_of(schema: Schema, given: Mapping[Any, Any] | None) -> Dataset:
     cells = _known_values(schema, {} if given is None else given)
     absent = [variable.name for variable in schema.observed if variable.name not in cells]
     if absent:
-        raise DataError(f"The field is conditioned on {_join(absent)}: give each a value, or None if unknown.")
+        raise DataError(f"The field is conditioned on {list_first(absent, 8)}: give each a value, or None if unknown.")
     names = [variable.name for variable in schema.variables]
     row = np.full((1, len(names)), None, dtype=object)
     for name, value in cells.items():
@@ -307,7 +304,8 @@ def _as_place(variable: Variable, value: Any, what: str) -> float:
 
 def _name(schema: Schema, column: Any, what: str) -> str:
     if column not in schema.index_of_name:
-        raise DataError(f"{what}= names the column {column!r}, which is not there; columns: {_join(schema.order)}.")
+        columns = list_first(schema.order, 8)
+        raise DataError(f"{what}= names the column {column!r}, which is not there; columns: {columns}.")
     return str(column)
 
 
@@ -315,11 +313,5 @@ def _code(variable: Variable, state: Any, what: str) -> int:
     try:
         return variable.code_of_label[state]
     except (KeyError, TypeError):
-        known = _join(variable.states)
+        known = list_first(variable.states, 8)
         raise DataError(f"{what}= has the unknown state {state!r} of {variable.name!r}; states: {known}.") from None
-
-
-def _join(names: Iterable[Any]) -> str:
-    names = list(names)
-    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
-    return ", ".join(str(name) for name in names[:MAX_NAMES]) + more

@@ -58,16 +58,7 @@ class PathRow(Record, frozen=True):
     selected: bool
 
 
-class LeftOutFeature(Record, frozen=True):
-    """A feature that is not in the field although many resamples select it."""
-
-    columns: tuple[Count, ...]
-    weight: float
-    """Mean weight over the resamples that select it."""
-    frequency: Share
-
-
-class StabilityRecord(Record, frozen=True):
+class StabilityRecord(Record, frozen=True, forbid_unknown_fields=False):  # early files also list other features
     """The outcome of stability selection."""
 
     frequencies: tuple[Share, ...]
@@ -81,7 +72,6 @@ class StabilityRecord(Record, frozen=True):
     """Whether the candidates were a given graph."""
     mean_pairs: NotNegative
     """Mean number of pairs that a resample selects."""
-    left_out: tuple[LeftOutFeature, ...] = ()
 
 
 class EdgeEvidence(Record, frozen=True):

@@ -217,10 +217,8 @@ def load_field(path: str | os.PathLike[str]) -> tuple[Field, dict[str, Any]]:
         field = Field(layout, **{name: arrays[name] for name in names}, record=record.record)
         check_field(field)
         stability, evidence = field.record.stability, field.record.evidence
-        if stability is not None:
-            columns = [column for feature in stability.left_out for column in feature.columns]
-            if len(stability.frequencies) != len(field.features) or max(columns, default=-1) >= layout.n_columns:
-                raise ValueError("the stability record does not match the features")
+        if stability is not None and len(stability.frequencies) != len(field.features):
+            raise ValueError("the stability record does not match the features")
         if evidence is not None:
             last = max((max(ends) for ends in evidence.edges), default=-1)
             sizes = {len(evidence.edges), len(evidence.p_values), len(evidence.q_values)}

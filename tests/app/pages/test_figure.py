@@ -70,6 +70,12 @@ def test_a_figure_without_edges_that_hold_has_the_strongest() -> None:
     assert len(plot_network(field).patches) == 4 + len(field.edges_)
 
 
+def test_a_figure_of_a_wide_field_has_the_columns_around_its_strongest_edges() -> None:
+    wide = make_markov_field(700, 1, neighbors=4.0, burn_in=1, seed=1).field
+    circles = [patch for patch in plot_network(wide).patches if isinstance(patch, Circle)]
+    assert 250 < len(circles) <= 300
+
+
 pytestmark = pytest.mark.grid(keep=2)
 
 

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 from sparsefield import CRFClassifier, MarkovField, Relational, RelationalField
 from sparsefield.analysis.metrics import ColumnEvaluation, Gain
 from sparsefield.app.pages.findings import describe_gains, describe_no_gain, findings
-from sparsefield.app.pages.fit_summary import describe_stability, often_left_out, stability_column
+from sparsefield.app.pages.fit_summary import describe_stability, stability_column
 from sparsefield.app.pages.page import make_page
-from sparsefield.model import LeftOutFeature, StabilityRecord
+from sparsefield.model import StabilityRecord
 from sparsefield.model.feature_tables import list_features
 
 SHARE = re.compile(r"Where (\w+)=(\w+), (?:only )?([\d.]+)% of rows have (\w+)=(\w+), against ([\d.]+)% overall\.")
@@ -291,15 +291,3 @@ def test_the_bound_is_shown_where_it_holds(field) -> None:
     assert "says nothing" in describe_stability(with_resamples(field, ones, mean_pairs=1000.0), features)[1]
     assert "cannot be bounded" in describe_stability(with_resamples(field, ones, halved="linked rows"), features)[1]
     assert "as a graph" in describe_stability(with_resamples(field, ones, given_graph=True), features)[1]
-
-
-def test_what_the_field_lacks_is_named(field) -> None:
-    alone = replace(field, pairs=field.pairs[1:], weights=field.weights[1:])
-    lacking = LeftOutFeature(columns=tuple(field.pairs[0].tolist()), weight=-0.5, frequency=0.75)
-    shown = with_resamples(alone, np.ones(len(alone.pairs)), left_out=[lacking])
-    ((feature, share),) = often_left_out(shown)
-    assert share == 0.75
-    assert feature.weight == -0.5
-    line = describe_stability(shown, list_features(shown))[-1]
-    assert line == f"Often selected, although not in the field: {feature.sentence} (75%)."
-    assert "rarely" in line

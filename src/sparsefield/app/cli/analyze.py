@@ -20,12 +20,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from sparsefield import ConfidenceIntervals
-    from sparsefield.model import Field
 
 SHOWN_FEATURES, SHOWN_EDGES, SHOWN_COLUMNS = 10, 15, 40
-AtLeastTwo = Annotated[int | None, typer.Option(min=2)]
-RECORDED = ("resamples", "seed", "l1", "halved", "mean_pairs")
-"""Entries of the record of stability selection that JSON has."""
 
 CENTRALITY = (
     "column", "community", "degree", "strength", "expected_influence", "closeness", "betweenness", "bridge_strength",
@@ -67,43 +63,44 @@ def stability(
     """
     target = model if output is None else output
     check_output(target)
-    options = reading.reading()
     saved = open_model(model, data)
-    rows = read_rows(saved, data, options, [output])
+    rows = read_rows(saved, data, reading.reading(), [output])
     weights = rows.weights(weight)
     field = saved.load(jobs)
     X, y = model_parts(field, rows.data)
     from sparsefield import stability as select_again
 
     with StatusLine(f"Learning from {resamples:,} halves") as meter:
-        select_again(field, X, resamples, y=y, sample_weight=weights, random_state=seed, progress=meter.show_progress)
+        how = {"sample_weight": weights, "random_state": seed, "progress": meter.show_progress}
+        frame = as_polars(select_again(field, X, resamples, y=y, **how))
     field.save(target)
-    _deliver_stability(field.field_, target, as_json)
-
-
-def _deliver_stability(field: Field, target: Path, as_json: bool) -> None:
     import polars as pl
 
-    from sparsefield.app.pages.fit_summary import describe_stability, often_left_out, stability_column
+    from sparsefield.app.pages.fit_summary import describe_stability, stability_column
     from sparsefield.model.feature_tables import list_features
 
-    features, how = list_features(field), field.record.stability
-    share, summary = stability_column(field, features), describe_stability(field, features)
-    if how is None or not features:
-        note("The model has no features of two columns.")
-        parts, about = [], {}
+    record, features = field.field_.record.stability, list_features(field.field_)
+    share, summary = stability_column(field.field_, features), describe_stability(field.field_, features)
+    others = frame.filter((pl.col("weight") == 0) & (pl.col("frequency") >= 0.5)).drop("weight")
+    parts, about = [], {}
+    if features:
+        shown = [(f"{f.weight:+.2f}", f"{share[f.name]:.0%}", f.sentence) for f in features[:SHOWN_FEATURES]]
+        table = frame_table(pl.DataFrame(shown, ["weight", "selected", "strongest features"], orient="row"))
+        first = f"{record.resamples:,} halves at l1 = {record.l1:.3g} select {record.mean_pairs:,.1f} pairs on average."
+        parts = [f"{first}\n", *table, ""]
+        about = {name: getattr(record, name) for name in ("resamples", "seed", "l1", "halved", "mean_pairs")}
     else:
-        rows = [(f"{f.weight:+.2f}", f"{share[f.name]:.0%}", f.sentence) for f in features[:SHOWN_FEATURES]]
-        table = frame_table(pl.DataFrame(rows, ["weight", "selected", "strongest features"], orient="row"))
-        first = f"{how.resamples:,} halves at l1 = {how.l1:.3g} select {how.mean_pairs:,.1f} pairs on average.\n"
-        parts, about = [first, *table, ""], {name: getattr(how, name) for name in RECORDED}
+        note("The model has no features of two columns.")
+    parts.append("\n".join(summary))
+    if others.height:
+        parts += ["\nOften selected, although not in the model:", *frame_table(others, most=SHOWN_FEATURES)]
     content = about | {
         "model": str(target),
         "features": [{**feature.as_dict(), "selected": share[feature.name]} for feature in features],
-        "left_out": [{**feature.as_dict(), "selected": part} for feature, part in often_left_out(field)],
+        "left_out": others,
         "summary": summary,
     }
-    deliver([*parts, "\n".join(summary)], lambda: content, as_json=as_json, written=[target])
+    deliver(parts, lambda: content, as_json=as_json, written=[target])
 
 
 @app.command()
@@ -118,7 +115,7 @@ def intervals(
     differences: bool = False,
     level: float = 0.95,
     resamples: Annotated[int, typer.Option(min=2)] = 1000,
-    imputations: AtLeastTwo = None,
+    imputations: Annotated[int | None, typer.Option(min=2)] = None,
     drop_incomplete: bool = False,
     as_json: opt.Json = False,
     weight: opt.Weight = None,
@@ -147,10 +144,9 @@ def intervals(
     if imputations is not None and (drop_incomplete or method == "bootstrap"):
         raise DataError("--imputations is for --method godambe without --drop-incomplete: remove one of them.")
     check_table_output(output)
-    options = reading.reading()
     saved = open_model(model, data)
     saved.require("MarkovField", "CRFClassifier", what="has confidence intervals")
-    rows = read_rows(saved, data, options, [output])
+    rows = read_rows(saved, data, reading.reading(), [output])
     weights = rows.weights(weight)
     field = saved.load(jobs)
     from sparsefield import confidence_intervals

@@ -8,6 +8,7 @@ import shlex
 import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +22,7 @@ from sparsefield.app.cli.models import remember_source
 from sparsefield.app.pages.fit_summary import describe_convergence, describe_kinds, describe_size
 from sparsefield.app.tables.file_format import HeldOut
 from sparsefield.app.tables.write import refuse_overwriting_inputs
-from sparsefield.errors import count
+from sparsefield.errors import DataError, count
 from sparsefield.parameters import CHECKPOINT_NAME
 
 if TYPE_CHECKING:
@@ -107,7 +108,8 @@ def fit(
     seconds = time.perf_counter() - started
     for line in getattr(field, "template_search_", ()):
         note(f"Templates: {line}.")
-    remember_source(field, data, dataset, ctx.obj, columns.top_levels)
+    source = replace(dataset.source, command=ctx.obj)
+    remember_source(field, source)
     field.save(output)
     checked = None
     if check and dataset.unchecked:
@@ -119,7 +121,7 @@ def fit(
 
         (fold,), gain, scored = checked.folds, pool_gains(checked.columns), checked.columns
         summary = HeldOut(fold.cells, gain.value, gain.error, count_clear_gains(scored)[0], len(scored))
-        remember_source(field, data, dataset, ctx.obj, columns.top_levels, summary)
+        remember_source(field, replace(source, held_out=summary))
         field.save(output)
     from sparsefield.app.pages.findings import findings
 
@@ -142,7 +144,7 @@ def _check_on_held_out_cells(field: AnyField, dataset: InputData, seed: int) -> 
     """Return the scores of a second fit on held-out cells; None where there are too few cells."""
     from sklearn.base import clone
 
-    from sparsefield.analysis.hold_out import TooFewCellsError, hold_out
+    from sparsefield.analysis.hold_out import hold_out
 
     with StatusLine(f"Checking with {CHECKED_SHARE:.0%} of the cells held out") as watch, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the fit to all cells has already given the warnings
@@ -155,7 +157,7 @@ def _check_on_held_out_cells(field: AnyField, dataset: InputData, seed: int) -> 
         options["on_fit"] = lambda *_: watch.watch_inference("Predicting the held-out cells")
         try:
             return hold_out(dataset.X, again, CHECKED_SHARE, dataset.observed, seed, **options)
-        except TooFewCellsError as error:
+        except DataError as error:
             note(f"No check: {error}")
             return None
 

@@ -14,13 +14,7 @@ from sparsefield.app.cli import options as opt
 from sparsefield.app.cli.console import PAGES, StatusLine, check_output, deliver, new_table, show
 from sparsefield.app.cli.inputs import ColumnOptions, describe_columns, fit_command, form_of
 from sparsefield.app.cli.models import OpenModel, open_model
-from sparsefield.app.pages.fit_summary import (
-    describe_convergence,
-    describe_kinds,
-    describe_size,
-    describe_variable,
-    describe_weights,
-)
+from sparsefield.app.pages import fit_summary
 from sparsefield.app.tables.places import system_of
 from sparsefield.app.tables.read import read_source
 from sparsefield.app.tables.write import refuse_overwriting_inputs
@@ -65,7 +59,7 @@ def _describe_model(model: OpenModel, params: Mapping[str, Any]) -> Iterator[str
 
     field = model.field_
     record, layout = field.record, field.layout
-    learned, sentence = record.is_learned, describe_convergence(field, params)
+    learned, sentence = record.is_learned, fit_summary.describe_convergence(field, params)
     states = sum(len(variable.states) for schema in layout.schemas for variable in schema.targets)
     yield f"{model.path}: {model.estimator}, written by sparsefield {record.version}"
     yield f"Learned from {count(record.n_rows, 'row')} in {count(record.n_iter, 'iteration')}." if learned else sentence
@@ -73,8 +67,8 @@ def _describe_model(model: OpenModel, params: Mapping[str, Any]) -> Iterator[str
     if layout.tables != ("",):
         yield f"Tables: {', '.join(layout.tables)}. Templates: {', '.join(t.label for t in layout.templates)}."
     yield f"Variables: {targets:,} predicted, with {count(states, 'state')}; {observed:,} observed."
-    yield f"Kinds: {describe_kinds(field)}."
-    yield f"Features: {describe_size(field)}."
+    yield f"Kinds: {fit_summary.describe_kinds(field)}."
+    yield f"Features: {fit_summary.describe_size(field)}."
     yield describe_edges(field)
     if model.source is not None:
         left_out = f"; left out: {', '.join(model.source.left_out)}" if model.source.left_out else ""
@@ -98,7 +92,7 @@ def _describe_model(model: OpenModel, params: Mapping[str, Any]) -> Iterator[str
         for variable in schema.variables
     ]
     for table, variable in named[:SHOWN]:
-        yield f"  {table}{variable.name}: {describe_variable(variable, SHOWN_STATES, frequencies=learned)}"
+        yield f"  {table}{variable.name}: {fit_summary.describe_variable(variable, SHOWN_STATES, frequencies=learned)}"
     if len(named) > SHOWN:
         yield f"  ... and {len(named) - SHOWN:,} more: --json lists all."
     yield from describe_features(field, SHOWN)
@@ -125,7 +119,7 @@ def describe_features(field: Field, number: int) -> Iterator[str]:
     hold = 0 if field.record.evidence is None else field.record.evidence.n_holding
     edges = features_by_edge(Network(field), min(number, hold) if hold else number)
     if edges:
-        how = describe_weights(field)
+        how = fit_summary.describe_weights(field)
         yield f"\nStrongest edges{' that hold' if hold else ''}{f' ({how})' if how else ''}:"
     for first, *others in edges:
         beyond = f"; beyond that, {others[0].sentence} ({others[0].weight:+.2f})" if others and is_linear(first) else ""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from sparsefield.app.cli.console import inform, note
-from sparsefield.app.tables.file_format import PLAIN, FileFormat
-from sparsefield.app.tables.places import MAGIC, SUFFIXES, system_of
+from sparsefield.app.tables.file_format import FileFormat, Source
+from sparsefield.app.tables.places import MAGIC, SUFFIXES, as_url, system_of
 from sparsefield.app.tables.read import STANDARD_INPUT, SourceTable, is_parquet, list_columns, read_source
 from sparsefield.errors import DataError, count, list_first
 
@@ -148,6 +148,8 @@ class InputData:
     rows: int
     inputs: Sequence[Path]
     """Files that were read."""
+    source: Source
+    """How they were read, which a model records."""
     linked: bool = False
     unchecked: str = ""
     """The reason why no cells can be held out to check a field, or empty."""
@@ -157,9 +159,6 @@ class InputData:
     book: Codebook | None = None
     names: tuple[str, ...] = ()
     """Names of the columns of a sparse matrix, or none for x0, x1, ..."""
-    named: NamedColumns | None = None
-    format: FileFormat = PLAIN
-    """What the options say about the columns of one table, and the format of its file."""
 
     @property
     def roles(self) -> dict[str, Any]:
@@ -208,8 +207,8 @@ def read_data(
         inform(f"{data.name}: {list_first([f'{name} ({rows:,})' for name, rows in sizes.items()], MAX_NAMES)}")
         links = [f"{name} ({link.table} to {link.to})" for name, link in linked.data.links.items()]
         inform(f"Links: {list_first(links, MAX_NAMES) or 'none'}")
-        rows = sum(sizes.values())
-        return InputData(linked.data, [], linked.kinds or "auto", rows, linked.inputs, linked=True)
+        rows, how = sum(sizes.values()), Source(as_url(data))
+        return InputData(linked.data, [], linked.kinds or "auto", rows, linked.inputs, how, linked=True)
     if form == "matrix":
         return _read_matrix(data, columns, weight or group)
     source = read_source(data, reading)
@@ -220,9 +219,10 @@ def read_data(
     groups = None if group is None else source.table[group]
     table, book, named = describe_columns(source, columns, weight=weight, group=group)
     _print_notes(table, book, named.kinds)
-    about = {"weight": weights, "groups": groups, "book": book, "named": named, "format": source.format}
+    roles = tuple(named.identifiers), book.left_out, weight, group, columns.top_levels
+    how, about = Source(as_url(data), source.format, *roles), {"weight": weights, "groups": groups, "book": book}
     X = table.drop([*named.not_learned, *book.left_out])
-    return InputData(X, named.observed, named.kinds or "auto", table.height, [data], **about)
+    return InputData(X, named.observed, named.kinds or "auto", table.height, [data], how, **about)
 
 
 def _without_codes(source: SourceTable, data: Path, reading: FileFormat, kinds: Mapping[str, str]) -> SourceTable:
@@ -282,7 +282,8 @@ def _read_matrix(data: Path, columns: ColumnOptions, weight_or_group: str | None
     # By position, since a check on held-out cells works on an array without names.
     position = {name: k for k, name in enumerate(names)}
     observed = [position.get(name, name) for name in named.observed]
-    return InputData(source.native, observed, "auto", source.n_rows, [data], unchecked=why, names=names, named=named)
+    how = Source(as_url(data), identifiers=tuple(named.identifiers))
+    return InputData(source.native, observed, "auto", source.n_rows, [data], how, unchecked=why, names=names)
 
 
 def read_linked(

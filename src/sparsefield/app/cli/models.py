@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from sparsefield.app.cli.console import note
 from sparsefield.app.cli.inputs import (
-    InputData,
-    NamedColumns,
     form_of,
     has_linked_tables,
     note_format,
     read_linked,
     read_weights,
 )
-from sparsefield.app.tables.file_format import PLAIN, FileFormat, HeldOut, Source, source_of
-from sparsefield.app.tables.places import as_url, system_of
+from sparsefield.app.tables.file_format import PLAIN, FileFormat, Source, source_of
+from sparsefield.app.tables.places import system_of
 from sparsefield.app.tables.read import PARQUET, STANDARD_INPUT, list_columns, read_like
 from sparsefield.app.tables.write import refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, ModelFileError, count
@@ -176,11 +174,9 @@ def read_tables(
     if form == "matrix" and not data.is_dir():
         raise DataError(f"{data}: a sparse matrix has no missing values to impute: pass one table with missing values.")
     if linked != (form == "linked"):
-        what, other = (
-            "linked tables, by their TOML file, its folder or a database",
-            "one table, such as a CSV or Parquet file",
-        )
-        what, other = (what, "one table") if linked else (other, "linked tables")
+        what, other = "one table, such as a CSV or Parquet file", "linked tables"
+        if linked:
+            what, other = "linked tables, by their TOML file, its folder or a database", "one table"
         raise ModelFileError(f"{model.path}: holds a {model.estimator}, but {data} is {other}: pass {what}.")
     schemas = dict(zip(model.field_.layout.tables, model.field_.layout.schemas, strict=True))
     if linked:
@@ -244,23 +240,8 @@ def model_parts(field: Any, rows: Any) -> tuple[Any, Any]:
     return rows.select([name for name in schema.input_names if name not in labels]), rows.select(labels)
 
 
-def remember_source(
-    field: Any, data: Path, dataset: InputData, command: str, top_levels: int | None, held_out: HeldOut | None = None
-) -> None:
+def remember_source(field: Any, source: Source) -> None:
     """Record in a fitted field how its table was read, by which command, and how well it predicts held-out cells."""
     import msgspec
 
-    roles = dataset.named or NamedColumns([], [], {})
-    source = Source(
-        as_url(data),
-        dataset.format,
-        identifiers=tuple(roles.identifiers),
-        left_out=() if dataset.book is None else dataset.book.left_out,
-        weight=roles.weight,
-        group=roles.group,
-        top_levels=top_levels,
-        command=command,
-        held_out=held_out,
-    )
-    record = msgspec.structs.replace(field.field_.record, source=source.as_text())
-    field.field_ = replace(field.field_, record=record)
+    field.field_ = replace(field.field_, record=msgspec.structs.replace(field.field_.record, source=source.as_text()))

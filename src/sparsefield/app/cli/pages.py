@@ -93,10 +93,9 @@ def explore(
     """
     if find_spec("starlette") is None or find_spec("uvicorn") is None:
         raise DataError('The page needs starlette and uvicorn, which are missing: pip install "sparsefield[explore]".')
-    options = reading.reading()
     saved = open_model(model, data)
     with StatusLine("Reading"):
-        rows = None if data is None else read_table_rows(saved, data, options)
+        rows = None if data is None else read_table_rows(saved, data, reading.reading())
         from sparsefield.app.pages.server import serve
         from sparsefield.app.pages.session import Session
 

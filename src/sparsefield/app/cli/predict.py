@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -16,9 +16,6 @@ from sparsefield.app.tables.read import list_columns
 from sparsefield.app.tables.write import find_output_kind, refuse_lost_cells, refuse_overwriting_inputs, write_table
 from sparsefield.errors import DataError, count
 from sparsefield.parameters import BURN_IN
-
-if TYPE_CHECKING:
-    pass
 
 KEYS = ("imputation", "row")
 """The first two columns of tables that are imputed several times."""
@@ -69,9 +66,8 @@ def predict(
     else:
         check_table_output(output)
         refuse_overwriting_inputs([output], [data, model])
-    options = reading.reading()
     saved.require("MarkovField", "RelationalField", what="can impute")
-    tables = read_tables(saved, data, options)
+    tables = read_tables(saved, data, reading.reading())
     if not (linked or proba):
         refuse_lost_cells(tables.prepared[""].cells, output, imputations or 1)
     if imputations is not None:

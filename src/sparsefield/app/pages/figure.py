@@ -11,20 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sparsefield.analysis.network import Network, Subgraph, edges_that_hold
-from sparsefield.app.pages.layout import (
-    DARK_COLORS,
-    GREY,
-    GROUP_COLORS,
-    INK,
-    MIN_GROUPED,
-    NEUTRAL,
-    SIGN_COLORS,
-    WHITE,
-    Groups,
-    arrange,
-    find_groups,
-    layout_nodes,
-)
+from sparsefield.app.pages import layout
 from sparsefield.app.pages.names import shorten_all, visible, wrap_name
 from sparsefield.errors import DataError, list_first
 from sparsefield.model import Field
@@ -107,7 +94,7 @@ def plot_network(
         problems.append(f"width_mm must be from {MIN_MM:g} to {MAX_MM:g}, not {width_mm!r}")
     if problems:
         raise DataError(f"The figure cannot be drawn: {'; '.join(problems)}.")
-    part, groups = _choose_part(network, min_weight), find_groups(network, communities)
+    part, groups = _choose_part(network, min_weight), layout.find_groups(network, communities)
     legend = _legend(part, groups) if len(part.edges) else []
 
     def legend_height(width: float) -> float:
@@ -132,17 +119,17 @@ def plot_network(
     frame = (10.0, 12.0, width - 10.0, height - 10.0 - legend_height(width))
     room = math.sqrt((frame[2] - frame[0]) * (frame[3] - frame[1]) / max(len(part.nodes), 1))
     circles = _Circles(part, room, width)
-    group = np.array([groups.of(node) for node in part.nodes]) if len(part.nodes) > MIN_GROUPED else None
-    places = layout_nodes(len(part.nodes), part.ends, part.strengths, group)
-    places = arrange(places, circles.boxes + LABEL_ROOM * edge_labels, frame) if len(places) else places
+    group = np.array([groups.of(node) for node in part.nodes]) if len(part.nodes) > layout.MIN_GROUPED else None
+    places = layout.layout_nodes(len(part.nodes), part.ends, part.strengths, group)
+    places = layout.arrange(places, circles.boxes + LABEL_ROOM * edge_labels, frame) if len(places) else places
     if not len(part.edges):
-        ax.text(14, 24, "No two columns share a feature.", fontsize=9, color=GREY)
+        ax.text(14, 24, "No two columns share a feature.", fontsize=9, color=layout.GREY)
     _draw_edges(ax, part, places, circles, min(max(0.11 * room, 1.8), 8.0), labeled=edge_labels)
     _draw_nodes(ax, part, places, circles, groups)
     if legend:
         ax.legend(
             handles=legend, loc="lower left", bbox_to_anchor=(0.0, 0.0), borderaxespad=0.4, frameon=False,
-            ncols=_legend_columns(width), fontsize=0.7 * circles.font_size, labelcolor=GREY, handlelength=2.2,
+            ncols=_legend_columns(width), fontsize=0.7 * circles.font_size, labelcolor=layout.GREY, handlelength=2.2,
             columnspacing=1.2, labelspacing=0.3,
         )  # fmt: skip
     return ax
@@ -150,31 +137,33 @@ def plot_network(
 
 def _choose_part(network: Network, min_weight: float | None) -> Subgraph:
     """Return the columns and edges that are drawn: the strongest that hold, and those that keep columns connected."""
-    limit = min(network.n_variables + len(network.field.layout.tables), MAX_NODES)
-    most, holding = max(MIN_EDGES, round(EDGES_PER_NODE * limit)), edges_that_hold(network)
-    holding = np.empty(0, dtype=np.int64) if holding is None else holding
-    some = len(holding) > 0
-    overview = network.overview(limit, len(network.strengths) if some or min_weight is not None else most)
-    edges = overview.edges
+    tree_nodes, tree = network.backbone(MAX_NODES)
+    nodes, holding = dict.fromkeys(tree_nodes), edges_that_hold(network)
+    edges = np.flatnonzero(np.isin(network.ends, tree_nodes).all(axis=1))
+    most = max(MIN_EDGES, round(EDGES_PER_NODE * min(network.n_variables, MAX_NODES)))
     if min_weight is not None:
-        edges = edges[overview.strengths >= min_weight]
-    elif some:
+        edges = edges[network.strengths[edges] >= min_weight]
+    elif holding is not None and len(holding):
         edges = np.intersect1d(edges, holding)[:most]
-    joined = set(network.ends[edges].ravel().tolist())
-    with_isolated = network.n_variables <= MAX_WITH_ISOLATED
-    return Subgraph(network, tuple(node for node in overview.nodes if with_isolated or node in joined), edges)
+    else:
+        edges = np.union1d(tree, edges[:most])
+    if network.n_variables <= MAX_WITH_ISOLATED:
+        nodes |= dict.fromkeys(range(network.n_variables))
+    else:
+        nodes = dict.fromkeys(network.ends[edges].ravel().tolist())
+    return Subgraph(network, tuple(nodes), edges)
 
 
 def _legend_columns(width: float) -> int:
     return max(1, int((width - 10) // LEGEND_COLUMN))
 
 
-def _legend(part: Subgraph, groups: Groups) -> list[Any]:
+def _legend(part: Subgraph, groups: layout.Groups) -> list[Any]:
     from matplotlib.lines import Line2D
 
-    network, n_colors = part.network, min(len(GROUP_COLORS), len(groups.names))
+    network, n_colors = part.network, min(len(layout.GROUP_COLORS), len(groups.names))
     items = [
-        Line2D([], [], color=SIGN_COLORS[sign], lw=2.2, ls=(0, (2.2, 1.4)) if sign < 0 else "-", label=word)
+        Line2D([], [], color=layout.SIGN_COLORS[sign], lw=2.2, ls=(0, (2.2, 1.4)) if sign < 0 else "-", label=word)
         for sign, word in ((1, "positive"), (-1, "negative"), (0, "no sign"))
         if (network.signs[part.edges] == sign).any()
     ]
@@ -182,8 +171,10 @@ def _legend(part: Subgraph, groups: Groups) -> list[Any]:
     if len({groups.color(k) for k in present}) > 1:
         dots = [(groups.color(k), groups.titles[k]) for k in present if k < n_colors]
         if present[-1] >= n_colors:
-            dots.append((NEUTRAL, "others" if present[-1] < len(groups.names) else "none"))
-        items += [Line2D([], [], marker="o", ls="", ms=6, mec=WHITE, color=c, label=_plain(name)) for c, name in dots]
+            dots.append((layout.NEUTRAL, "others" if present[-1] < len(groups.names) else "none"))
+        items += [
+            Line2D([], [], marker="o", ls="", ms=6, mec=layout.WHITE, color=c, label=_plain(name)) for c, name in dots
+        ]
     if len(part.edges) < len(network.strengths):
         holding = edges_that_hold(network)
         hold = "" if holding is None else f"; {len(holding):,} {'holds' if len(holding) == 1 else 'hold'}"
@@ -236,28 +227,28 @@ def _draw_edges(
         dashes = (0, (1.6 + 2.4 / width, 1 + 1.6 / width)) if sign < 0 else "-"
         look = {"linewidth": width, "linestyle": dashes, "alpha": 0.3 + 0.6 * share**0.7}
         depth = 1.9 - 0.8 * order / max(len(part.edges), 1)
-        ax.add_patch(PathPatch(curve, fill=False, edgecolor=SIGN_COLORS[sign], zorder=depth, **look))
+        ax.add_patch(PathPatch(curve, fill=False, edgecolor=layout.SIGN_COLORS[sign], zorder=depth, **look))
         if labeled:
             text = f"{-strength if sign < 0 else strength:.2g}".replace("-", "\u2212")
-            _text(ax, middle[0], middle[1], text, max(0.8 * circles.font_size, 7.0), SIGN_COLORS[sign], zorder=4)
+            _text(ax, middle[0], middle[1], text, max(0.8 * circles.font_size, 7.0), layout.SIGN_COLORS[sign], zorder=4)
 
 
-def _draw_nodes(ax: Axes, part: Subgraph, places: np.ndarray, circles: _Circles, groups: Groups) -> None:
+def _draw_nodes(ax: Axes, part: Subgraph, places: np.ndarray, circles: _Circles, groups: layout.Groups) -> None:
     from matplotlib.patches import Circle
 
     for k, (node, (x, y)) in enumerate(zip(part.nodes, places.tolist(), strict=True)):
         radius, color = float(circles.radii[k]), groups.color(groups.of(node))
-        ax.add_patch(Circle((x, y), radius, fc=color, ec=WHITE, lw=0.9, zorder=2.6))
+        ax.add_patch(Circle((x, y), radius, fc=color, ec=layout.WHITE, lw=0.9, zorder=2.6))
         if circles.inside[k]:
             look = {
                 "fontsize": circles.inside_size[k] * POINTS_PER_PIXEL,
-                "color": WHITE if color in DARK_COLORS else INK,
+                "color": layout.WHITE if color in layout.DARK_COLORS else layout.INK,
             }
             ax.text(x, y, circles.lines[k][0], ha="center", va="center", zorder=5, **look)
             continue
         for row, line in enumerate(circles.lines[k]):
             below = radius + circles.font_size * (0.75 + 1.12 * row)
-            _text(ax, x, y + below, line, circles.font_size, INK, zorder=5)
+            _text(ax, x, y + below, line, circles.font_size, layout.INK, zorder=5)
 
 
 def _plain(text: str) -> str:
@@ -267,7 +258,7 @@ def _plain(text: str) -> str:
 
 def _text(ax: Axes, x: float, y: float, words: str, size: float, color: str, *, zorder: float) -> None:
     """Draw centered text on a white ground; an outline of its letters would not be text in an SVG file."""
-    ground = {"boxstyle": "round,pad=0.05", "facecolor": WHITE, "edgecolor": "none", "alpha": 0.7}
+    ground = {"boxstyle": "round,pad=0.05", "facecolor": layout.WHITE, "edgecolor": "none", "alpha": 0.7}
     points = size * POINTS_PER_PIXEL
     ax.text(x, y, words, fontsize=points, color=color, ha="center", va="center", zorder=zorder, bbox=ground)
 

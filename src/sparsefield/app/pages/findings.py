@@ -122,10 +122,10 @@ def _nothing_found(n_rows: int, n_tables: int) -> str:
     return f"No dependence between {pairs} could be found in {where}"
 
 
-def describe_no_gain(gain: Gain, n_rows: int, n_tables: int = 1) -> str:
-    """Return a sentence on a fit that predicts held-out cells no better than column frequencies do."""
+def describe_no_gain(gain: Gain, n_rows: int, n_tables: int = 1, what: str = "held-out cells") -> str:
+    """Return a sentence on a fit that predicts cells no better than column frequencies do."""
     return (
-        f"{_nothing_found(n_rows, n_tables)}: held-out cells are predicted no better than by column frequencies "
+        f"{_nothing_found(n_rows, n_tables)}: {what} are predicted no better than by column frequencies "
         f"(gain in log-likelihood {gain.value:+.4f} per cell, standard error {gain.error:.4f}). Its features may be "
         "chance; weak dependences need more rows to be seen."
     )

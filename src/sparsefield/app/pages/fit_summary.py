@@ -6,7 +6,6 @@ Commands import this file before they know what to do, so heavy modules are impo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -177,14 +176,14 @@ def format_violation(violation: float, l1: float) -> str:
 
 def stability_column(field: Field, features: Sequence[Feature]) -> dict[str, float]:
     """Return {name of a feature: share of resamples that selected it}; empty where the field has no such record."""
-    from sparsefield.analysis.network import selection_frequencies
-
-    shares = selection_frequencies(field)
-    return {} if shares is None else {feature.name: float(shares[feature.number]) for feature in features}
+    stability = field.record.stability
+    if stability is None or len(stability.frequencies) != len(field.features):
+        return {}
+    return {feature.name: stability.frequencies[feature.number] for feature in features}
 
 
 def describe_stability(field: Field, features: Sequence[Feature]) -> list[str]:
-    """Return sentences: how many features are stable, how many of these may be chance, and which the field lacks."""
+    """Return sentences: how many features are stable, and how many of these may be chance."""
     shares, stability = stability_column(field, features), field.record.stability
     if stability is None:
         return []
@@ -196,38 +195,12 @@ def describe_stability(field: Field, features: Sequence[Feature]) -> list[str]:
     stable_edges, stable = (sum(value >= STABLE for value in part.values()) for part in (edges, shares))
     rare = sum(value < 0.5 for value in shares.values())
     halves = {"components": "sets of linked rows", "linked rows": "rows, with their neighbors"}
-    lines = [
+    return [
         f"Selected in at least {STABLE:.0%} of {stability.resamples:,} halves of the "
         f"{halves.get(stability.halved, 'rows')}: {stable_edges:,} of {count(len(edges), 'edge')}, by one of their "
         f"features, and {stable:,} of {count(len(shares), 'feature')}; in less than half: {rare:,}.",
         _describe_bound(field, stability),
     ]
-    absent = often_left_out(field)[:MAX_NAMES]
-    if absent:
-        listed = "; ".join(f"{feature.sentence} ({share:.0%})" for feature, share in absent)
-        lines.append(f"Often selected, although not in the field: {listed}.")
-    return lines
-
-
-def often_left_out(field: Field) -> list[tuple[Feature, float]]:
-    """Return features that the field lacks and resamples often select, with their frequency, most frequent first."""
-    import numpy as np
-
-    from sparsefield.model.feature_tables import name_features
-
-    absent = () if field.record.stability is None else field.record.stability.left_out
-    pairs, more = ([feature for feature in absent if (len(feature.columns) == 2) == two] for two in (True, False))
-    width = max([3, *(len(feature.columns) for feature in more)])
-    wider = [[*feature.columns, *(-1 for _ in range(width - len(feature.columns)))] for feature in more]
-    alone = replace(
-        field,
-        pairs=np.array([feature.columns for feature in pairs], dtype=np.int64).reshape(-1, 2),
-        weights=np.array([feature.weight for feature in pairs]),
-        conjunctions=np.array(wider, dtype=np.int64).reshape(-1, width),
-        conjunction_weights=np.array([feature.weight for feature in more]),
-    )
-    named = zip(name_features(alone, range(len(absent))), [part.frequency for part in (*pairs, *more)], strict=True)
-    return sorted(named, key=lambda pair: -pair[1])
 
 
 def _describe_bound(field: Field, stability: StabilityRecord) -> str:

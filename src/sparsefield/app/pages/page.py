@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -23,31 +22,17 @@ from markupsafe import Markup
 from sklearn.utils.validation import check_is_fitted
 
 import sparsefield
+from sparsefield.analysis import metrics
 from sparsefield.analysis.centrality import measure_columns
 from sparsefield.analysis.confidence_intervals import ConfidenceIntervals
-from sparsefield.analysis.metrics import (
-    ColumnEvaluation,
-    calibration_error,
-    count_clear_gains,
-    pool_gains,
-    shows_dependence,
-)
 from sparsefield.analysis.network import Network
 from sparsefield.analysis.predictability import ScoredRows, find_predictability, score_rows
+from sparsefield.app.pages import findings, fit_summary
 from sparsefield.app.pages.cells import DataShares
-from sparsefield.app.pages.findings import count_pairs, describe_gains, features_by_edge, is_linear, tell_findings
-from sparsefield.app.pages.fit_summary import (
-    describe_convergence,
-    describe_kinds,
-    describe_stability,
-    describe_weights,
-    estimator_expression,
-    stability_column,
-)
 from sparsefield.app.pages.layout import find_groups
 from sparsefield.app.pages.network_document import describe_network, distribution
 from sparsefield.app.tables.codebook import Codebook
-from sparsefield.app.tables.file_format import HeldOut, source_of
+from sparsefield.app.tables.file_format import HeldOut, Source, source_of
 from sparsefield.atomic_write import write_atomically
 from sparsefield.data.links import Template
 from sparsefield.errors import count
@@ -61,13 +46,7 @@ MAX_FEATURES, MAX_COLUMNS = 200, 400
 MOST_WITH_PATHS = 500
 """Largest number of columns for which a page has closeness and betweenness; more take seconds."""
 
-TABLE_SIZE = 230, 86
-"""Width and height of a table and the space around it, in a diagram of linked tables."""
-
-FIGURE = re.compile(
-    r"(\d[\d.,]*%|\d[\d.]*(?= of \d+ (?:on average|overall))|(?<! of )(?<![\d.,-])-?\d[\d.,]*(?= on average| overall)"
-    r"|(?<=rank correlation )\S+(?=\)))"
-)
+FIGURE = re.compile(r"((?<! of )-?\b\d[\d.,]*(?:%|(?=(?: of \d+)? (?:on average|overall)))|(?<=correlation )[^)]+)")
 """Shares, means and correlations of a sentence."""
 
 
@@ -112,8 +91,8 @@ def make_page(
     groups = find_groups(network)
     predicted = {} if scored is None else find_predictability(scored)
     rings = dict(zip(predicted["column"], predicted["predictability"].tolist(), strict=True)) if predicted else {}
-    known = source_of(field.record.source)
-    title = title or ("" if known is None else Path(known.file).stem) or f"A {type(estimator).__name__}"
+    source = source_of(field.record.source) or Source("")
+    title = title or Path(source.file).stem or f"A {type(estimator).__name__}"
     lines, warning = _findings(field, scored)
     shares = {} if scored is None else dict(zip(scored.sample.layout.tables, scored.sample.tables, strict=True))
     document = describe_network(network, groups, rings, {name: DataShares(table) for name, table in shares.items()})
@@ -123,17 +102,23 @@ def make_page(
         document | {"title": title, "server": server},
         title=title,
         served=server is not None,
-        size=_size(network, scored),
+        field=field,
+        source=source,
+        scored=scored,
+        training=scored is not None and _are_training_rows(field, scored),
+        size=_size(network, scored, source.held_out),
         findings=[lines[:1], *(FIGURE.split(line) for line in lines[1:])],
         warning=warning,
         columns=None if scored is None else _columns(network, scored),
-        quality=None if scored is None or not scored.scores else _quality(field, scored),
+        quality=None if scored is None or not scored.scores else _quality(scored),
         features=_features(network, {} if intervals is None else intervals.by_feature),
         groups=groups,
         linked=_linked_tables(network, X) if network.linked else None,
         centrality=_centrality(network, rings),
-        stability=describe_stability(field, list_features(field)) if field.record.stability else [],
-        method=_method(estimator),
+        stability=fit_summary.describe_stability(field, list_features(field)) if field.record.stability else [],
+        version=sparsefield.__version__,
+        convergence=fit_summary.describe_convergence(field, estimator.get_params()) if field.record.is_learned else "",
+        python=fit_summary.estimator_expression(estimator),
     )
 
 
@@ -180,34 +165,26 @@ def render_page(template: str, scripts: Sequence[str], document: Mapping[str, An
 # -- values of the sections ------------------------------------------------------------------------------------------
 
 
-def _size(network: Network, scored: ScoredRows | None) -> dict[str, Any]:
+def _size(network: Network, scored: ScoredRows | None, held_out: HeldOut | None) -> dict[str, Any]:
     """Return what the lead and the tiles say; None for what needs rows."""
     field, layout = network.field, network.field.layout
-    latent = sum(len(schema.latent) for schema in layout.schemas) if layout.has_latent else 0
-    size = {
-        "learned": field.record.is_learned,
-        "rows": field.record.n_rows,
-        "columns": layout.n_targets - latent + sum(len(schema.observed) for schema in layout.schemas),
-        "tables": len(layout.tables),
-        "kinds": describe_kinds(field, 0),
+    size: dict[str, Any] = {
+        "columns": sum(len(schema.input_names) for schema in layout.schemas),
+        "kinds": fit_summary.describe_kinds(field, 0),
         "edges": len(np.unique(np.sort(network.ends, axis=1), axis=0)),
-        "holding": None if field.record.evidence is None else field.record.evidence.n_holding,
-        "pairs": None if network.linked else count_pairs(field),
+        "pairs": None if network.linked else findings.count_pairs(field),
         "missing": None,
         "gain": None,
     }
     if scored is not None:
-        known = [values for table in scored.has_value.values() for values in table.values()]
-        size["missing"] = sum(int(np.count_nonzero(~values)) for values in known)
-        size["cells"] = sum(map(len, known))
-    if scored is not None and scored.scores:
-        where = "value in training rows" if _are_training_rows(field, scored) else "value in these rows"
-        gain, better = pool_gains(scored.scores), count_clear_gains(scored.scores)[0]
+        known = scored.has_value.values()
+        size |= {"missing": sum(int(np.count_nonzero(~values)) for values in known), "cells": sum(map(len, known))}
+    if held_out is not None and (scored is None or _are_training_rows(field, scored)):
+        size |= {"gain": held_out, "where": "held-out value"}
+    elif scored is not None and scored.scores:
+        gain, better = metrics.pool_gains(scored.scores), metrics.count_clear_gains(scored.scores)[0]
         size["gain"] = HeldOut(0, gain.value, gain.error, better, len(scored.scores))
-        size["where"] = where
-    known = source_of(field.record.source)
-    if known is not None and known.held_out is not None and (scored is None or _are_training_rows(field, scored)):
-        size |= {"gain": known.held_out, "where": "held-out value"}
+        size["where"] = "value in training rows" if _are_training_rows(field, scored) else "value in these rows"
     return size
 
 
@@ -218,29 +195,20 @@ def _are_training_rows(field: Field, scored: ScoredRows) -> bool:
 def _findings(field: Field, scored: ScoredRows | None) -> tuple[list[str], str]:
     """Return sentences about the data, and a warning where nothing could be learned from them."""
     warning, has_features = "", bool(field.weights.any() or field.conjunction_weights.any())
-    if scored is not None and has_features and scored.scores and not shows_dependence(scored.scores):
-        gain = pool_gains(scored.scores)
-        warning = (
-            f"The values of these {count(scored.n_rows, 'row')} are predicted from each other no better than by column "
-            f"frequencies (gain in log-likelihood {gain.value:+.4f} per value, standard error {gain.error:.4f}), so "
-            "the features of the field may be chance."
-        )
-    return tell_findings(field, None if scored is None or warning else scored.sample), warning
+    if scored is not None and has_features and scored.scores and not metrics.shows_dependence(scored.scores):
+        tables = len(field.layout.tables)
+        warning = findings.describe_no_gain(metrics.pool_gains(scored.scores), scored.n_rows, tables, what="values")
+    return findings.tell_findings(field, None if scored is None or warning else scored.sample), warning
 
 
 def _columns(network: Network, scored: ScoredRows) -> dict[str, Any]:
     """Return how well each column is predicted, beside its distribution, those with the largest gain first."""
     ranked = sorted(scored.scores, key=lambda score: (-score.gain.value, score.name))
     nodes = {label: node for node, label in enumerate(network.labels)} if len(ranked) <= 5 * MAX_COLUMNS else {}
-    present = {
-        f"{table}.{name}" if table else name: values
-        for table, columns in scored.has_value.items()
-        for name, values in columns.items()
-    }
     rows = []
     for score in ranked[:MAX_COLUMNS]:
         variable = network.variable(nodes[score.name]) if score.name in nodes else None
-        values = present.get(score.name)
+        values = scored.has_value.get(score.name)
         rows.append(
             {
                 "score": score,
@@ -254,103 +222,61 @@ def _columns(network: Network, scored: ScoredRows) -> dict[str, Any]:
     return {"rows": rows, "more": len(ranked) - len(rows)}
 
 
-def _quality(field: Field, scored: ScoredRows) -> dict[str, Any]:
-    """Return scores over all columns, where they come from, and the calibration curve."""
-    whole = ColumnEvaluation.join(scored.scores)
+def _quality(scored: ScoredRows) -> dict[str, Any]:
+    """Return scores over all columns, and the calibration curve."""
+    whole = metrics.ColumnEvaluation.join(scored.scores)
     curve = np.zeros((3, 0)) if whole.calibration is None else whole.calibration
-    used, source = scored.sample.n_rows, f"The data have {count(scored.n_rows, 'row')}"
-    source += f", of which {used:,} evenly spaced ones are used" if used < scored.n_rows else ""
-    if not field.record.is_learned:
-        source += "; the weights of the field were given."
-    elif _are_training_rows(field, scored):
-        source += (
-            ", as many as the field was learned from, so they probably are the same: scores show how well the field "
-            "fits them, not how well it predicts new ones. See the held-out gain, or run “sparsefield evaluate”."
-        )
-    else:
-        source += f"; the field was learned from {field.record.n_rows:,}. If these are others, scores are of new rows."
-    known, gains = source_of(field.record.source), describe_gains(scored.scores, "Values")
-    if known is not None and known.held_out is not None and _are_training_rows(field, scored):
-        better = f"{known.held_out.better:,} of {count(known.held_out.columns, 'column')}"
-        gains = f"Held-out cells are predicted better than by column frequencies in {better}. In training rows: {gains}"
-    if known is not None and known.weight is not None:
-        source += f" The fit had the row weights of “{known.weight}”; here rows count once."
-    points = [
-        {"belief": belief / n, "share": (share := true / n), "error": math.sqrt(share * (1 - share) / n)}
-        for n, belief, true in curve.T.tolist()
-        if n
-    ]
     return {
-        "source": source,
-        "training": _are_training_rows(field, scored),
-        "gains": gains,
+        "gains": findings.describe_gains(scored.scores, "Values"),
         "whole": whole,
-        "points": points,
-        "error": 100 * calibration_error(curve),
-        "statements": int(curve[0].sum()),
+        "points": [(n, belief / n, true / n) for n, belief, true in curve.T.tolist() if n],
+        "error": 100 * metrics.calibration_error(curve),
     }
 
 
 def _features(network: Network, intervals: Mapping[str, tuple[float, float]]) -> dict[str, Any]:
     """Return the features of the strongest edges with their weights, intervals and stability."""
     field = network.field
-    groups = features_by_edge(network, MAX_FEATURES)
-    rows = [(f, is_linear(own[0]) and f is not own[0]) for own in groups for f in own][:MAX_FEATURES]
+    groups = findings.features_by_edge(network, MAX_FEATURES)
+    rows = [(f, findings.is_linear(own[0]) and f is not own[0]) for own in groups for f in own][:MAX_FEATURES]
     features = [feature for feature, _ in rows]
     ends = [abs(end) for feature in features for end in intervals.get(feature.name, ())]
     return {
         "rows": rows,
         "total": int(np.count_nonzero(field.weights) + np.count_nonzero(field.conjunction_weights)),
         "largest": max([abs(feature.weight) for feature in features] + ends, default=1.0),
-        "stability": stability_column(field, features),
+        "stability": fit_summary.stability_column(field, features),
         "intervals": intervals,
-        "scale": describe_weights(field),
+        "scale": fit_summary.describe_weights(field),
     }
 
 
 def _linked_tables(network: Network, data: Any) -> dict[str, Any]:
-    """Return a diagram of the tables and their links, and the strongest features of each template in sentences.
+    """Return the tables and their links, and the strongest features of each template in sentences.
 
-    Arrows lead to the right, from a table to those that its rows are linked to. Without data, only links are known that
-    have a template "across".
+    Without data, only links are known that have a template "across".
     """
     layout = network.field.layout
-    links = {t.names[0]: ends for t, ends in zip(layout.templates, layout.ends, strict=True) if t.kind == "across"}
+    templates = list(zip(layout.templates, layout.ends, strict=True))
+    links = [(t.names[0], *(layout.tables[end] for end in ends)) for t, ends in templates if t.kind == "across"]
     if data is not None:
-        known = {name: number for number, name in enumerate(layout.tables)}
-        links = {name: (known[link.table], known[link.to]) for name, link in data.links.items()}
-    level = dict.fromkeys(range(len(layout.tables)), 0)
-    for _ in layout.tables:  # which ends although links may lead around
-        level |= {
-            to: min(level[table] + 1, len(level))
-            for table, to in links.values()
-            if level[to] <= level[table] and table != to
-        }
-    columns = [[k for k in level if level[k] == step] for step in sorted(set(level.values()))]
-    height = TABLE_SIZE[1] * max(map(len, columns))
-    place = {
-        table: (TABLE_SIZE[0] * x, (y + 0.5) * height / len(column))
-        for x, column in enumerate(columns)
-        for y, table in enumerate(column)
-    }
-    arrows: dict[tuple[int, int], list[str]] = {}
-    for name, ends in links.items():
-        arrows.setdefault(ends, []).append(name)
-    tables = []
-    for number, (name, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True)):
-        rows = "" if data is None else f"{count(data.sources[name].n_rows, 'row')}, "
-        about = rows + count(len(schema.order), "column")
-        tables.append((name, about, ", ".join(arrows.pop((number, number), [])), *place[number]))
+        links = [(name, link.table, link.to) for name, link in data.links.items()]
     by_template: dict[str, list[Feature]] = {}
     for feature in list_features(network.field):
         by_template.setdefault(feature.template, []).append(feature)
     return {
-        "size": (TABLE_SIZE[0] * len(columns), height),
-        "tables": tables,
-        "arrows": [(*place[a], *place[b], ", ".join(names)) for (a, b), names in arrows.items()],
+        "tables": [
+            {
+                "name": name,
+                "rows": None if data is None else data.sources[name].n_rows,
+                "columns": len(schema.order),
+                "links": [(link, to) for link, table, to in links if table == name],
+            }
+            for name, schema in zip(layout.tables, layout.schemas, strict=True)
+        ],
         "templates": [
             (_describe_template(template, [layout.tables[end] for end in ends if end >= 0]), own)
-            for template, ends in zip(layout.templates, layout.ends, strict=True)
+            for template, ends in templates
             if (own := by_template.get(template.label))
         ],
     }
@@ -385,21 +311,6 @@ def _centrality(network: Network, rings: Mapping[str, float]) -> dict[str, Any]:
     ]
     heads = ["neighbors" if name == "degree" else name.replace("_", " ") for name in known]
     return {"heads": heads, "rows": rows, "rings": rings, "most": measured["strength"].max(initial=0.0) or 1.0}
-
-
-def _method(estimator: FieldEstimator) -> dict[str, Any]:
-    """Return how the field was learned, and how to repeat that."""
-    record = estimator.field_.record
-    method = {"learned": record.is_learned, "by": record.version or "unknown", "written_by": sparsefield.__version__}
-    if not record.is_learned:
-        return method
-    known = source_of(record.source)
-    return method | {
-        "convergence": describe_convergence(estimator.field_, estimator.get_params()),
-        "candidates": estimator.field_.layout.n_candidate_pairs,
-        "python": estimator_expression(estimator),
-        "command": "" if known is None else known.command,
-    }
 
 
 # -- other pages -----------------------------------------------------------------------------------------------------

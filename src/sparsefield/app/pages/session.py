@@ -12,17 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sparsefield.app.pages.cells import (
-    DataShares,
-    TableRows,
-    beliefs_by_column,
-    find_variable,
-    group_states,
-    is_known,
-    number_range,
-    read_value,
-    table_beliefs,
-)
+from sparsefield.app.pages import cells
 from sparsefield.app.pages.findings import linked_evidence
 from sparsefield.app.pages.names import told_warnings
 from sparsefield.app.pages.page import make_page
@@ -59,7 +49,7 @@ class Session:
     The server runs in threads, while inference uses all cores: ``lock`` lets one question be answered at a time.
     """
 
-    def __init__(self, name: str, model: Any, rows: TableRows | None = None) -> None:
+    def __init__(self, name: str, model: Any, rows: cells.TableRows | None = None) -> None:
         if not isinstance(model, (MarkovField, CRFClassifier, RelationalField)):
             raise DataError(f"{name}: holds a {type(model).__name__}, which cannot be explored.")
         self.name, self.linked = name, isinstance(model, RelationalField)
@@ -70,7 +60,9 @@ class Session:
         self.rows = rows
         self.lock = threading.Lock()
         self._given = lru_cache(32)(self._infer_given)
-        self._linked_cells = lru_cache(2)(lambda method: table_beliefs(self._with_method(method), self._rows().data))
+        self._linked_cells = lru_cache(2)(
+            lambda method: cells.table_beliefs(self._with_method(method), self._rows().data)
+        )
 
     @property
     def default_method(self) -> str:
@@ -83,7 +75,7 @@ class Session:
         """The page, which is made at the first request."""
         layout, columns = self.model.field_.layout, {}
         for table, schema in zip(layout.tables, layout.schemas, strict=True):
-            for variable in (find_variable(schema, name) for name in schema.order if not table):
+            for variable in (cells.find_variable(schema, name) for name in schema.order if not table):
                 columns[variable.name] = None if variable.numeric else [str(state) for state in variable.states]
         tables = {} if self.rows is None else self.rows.tables
         server = {
@@ -97,12 +89,12 @@ class Session:
         return make_page(self.model, data, title=self.name, server=server)
 
     @cached_property
-    def _shares(self) -> DataShares | None:
+    def _shares(self) -> cells.DataShares | None:
         """States of the only table of the data."""
         if self.rows is None:
             return None
         with collect_warnings():
-            return DataShares(compile_densely(self.model, self.rows.tables[""].table).tables[0])
+            return cells.DataShares(compile_densely(self.model, self.rows.tables[""].table).tables[0])
 
     # -- beliefs under evidence --------------------------------------------------------------------------------------
 
@@ -130,7 +122,7 @@ class Session:
 
     def _compare(self, given: dict[str, str], method: str, text: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         schema = self.model.field_.schema
-        evidence = {name: read_value(self._variable(name), text) for name, text in given.items()}
+        evidence = {name: cells.read_value(self._variable(name), text) for name, text in given.items()}
         before, old_methods, warned = self._given(method, ())
         after, methods, more = self._given(method, tuple(sorted(evidence.items())))
         data = self._shares
@@ -150,7 +142,7 @@ class Session:
         model = self._with_method(method)
         with collect_warnings() as lines:
             marginals = infer_missing(model, Dataset.single(self._compile_row(dict(evidence))))
-        beliefs = beliefs_by_column(model.field_.schema, marginals.values[0])
+        beliefs = cells.beliefs_by_column(model.field_.schema, marginals.values[0])
         return {name: belief[0] for name, belief in beliefs.items()}, marginals.methods, tuple(lines)
 
     def _compile_row(self, values: Mapping[str, Any]) -> Table:
@@ -175,14 +167,14 @@ class Session:
         table, row = self._row(request)
         with self.lock, collect_warnings() as lines:
             if self.linked:
-                cells, methods = self._linked_cells(method)
-                beliefs = {name: own[row] for name, own in cells[table].items()}
+                tables, methods = self._linked_cells(method)
+                beliefs = {name: own[row] for name, own in tables[table].items()}
             else:
                 # Values unknown to the model are missing.
                 values = rows.values(table, row).items()
-                known = {name: value for name, value in values if is_known(self._variable(name), value)}
+                known = {name: value for name, value in values if cells.is_known(self._variable(name), value)}
                 answer = infer_cells(self._with_method(method), Dataset.single(self._compile_row(known)))
-                columns = beliefs_by_column(self.model.field_.schema, answer.conditionals[0])
+                columns = cells.beliefs_by_column(self.model.field_.schema, answer.conditionals[0])
                 beliefs, methods = {name: belief[0] for name, belief in columns.items()}, answer.methods
             linked = self._describe_linked(table, row) if self.linked else {}
         described = rows.describe(table, row, beliefs) | linked
@@ -213,7 +205,7 @@ class Session:
 
     # -- reading requests --------------------------------------------------------------------------------------------
 
-    def _rows(self) -> TableRows:
+    def _rows(self) -> cells.TableRows:
         if self.rows is None:
             raise DataError("The page was opened without data.")
         return self.rows
@@ -232,7 +224,7 @@ class Session:
         return method
 
     def _variable(self, name: str) -> Variable:
-        return find_variable(self.model.field_.schema, name)
+        return cells.find_variable(self.model.field_.schema, name)
 
     def _with_method(self, method: str) -> Any:
         """Return the model with an inference method; the model's own method keeps its options."""
@@ -265,11 +257,13 @@ def _change(
     The distance is the probability that moved; the direction is that of the mean of ordered states, or of the
     non-reference state of two.
     """
-    states, (old, new) = group_states(variable, np.array([before, after]))
+    states, (old, new) = cells.group_states(variable, np.array([before, after]))
     direction = float(np.arange(len(states)) @ (new - old)) if variable.ordered else 0.0
     if len(variable.states) == 2 and not variable.numeric:
         direction = float(new[1 - variable.reference] - old[1 - variable.reference])
-    means = [round(number_range(variable, belief)[0], 6) for belief in (before, after)] if variable.numeric else None
+    means = (
+        [round(cells.number_range(variable, belief)[0], 6) for belief in (before, after)] if variable.numeric else None
+    )
     return {
         "label": label,
         "states": [str(state) for state in states],

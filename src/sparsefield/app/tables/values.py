@@ -195,16 +195,10 @@ def as_polars(source: Source) -> pl.DataFrame:
         frame = nw.to_native(source.native)
     else:
         frame = pl.DataFrame([_as_series(source, name) for name in source.names])
-    plain = cs.float() | cs.integer() | cs.temporal() | cs.boolean() | cs.string()
-    columns = []
-    for column in frame.select(~plain).get_columns():
-        if column.dtype.is_decimal():
-            columns.append(column.cast(pl.Float64))
-        elif column.dtype in (pl.Categorical, pl.Enum, pl.Null):
-            columns.append(column.cast(pl.String))
-        else:
-            cells = [None if cell is None else str(cell) for cell in column.to_list()]
-            columns.append(pl.Series(column.name, cells, dtype=pl.String))
+    frame = frame.with_columns(cs.decimal().cast(pl.Float64), pl.col(pl.Categorical, pl.Enum, pl.Null).cast(pl.String))
+    others = frame.select(~(cs.float() | cs.integer() | cs.temporal() | cs.boolean() | cs.string())).get_columns()
+    texts = [[None if cell is None else str(cell) for cell in column.to_list()] for column in others]
+    columns = [pl.Series(column.name, cells, dtype=pl.String) for column, cells in zip(others, texts, strict=True)]
     return frame.with_columns(columns).with_columns(cs.float().fill_nan(None))
 
 
