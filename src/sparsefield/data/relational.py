@@ -92,6 +92,13 @@ class Relational:
             parts.append("links " + ", ".join(self.links))
         return f"Relational({'; '.join(parts)})"
 
+    @classmethod
+    def from_database(cls, place: Any, tables: Mapping[str, str] | None = None, **options: Any) -> Relational:
+        """Read linked tables from a database, or from the files of a folder: see `sparsefield.read_database`."""
+        from sparsefield import read_database  # it makes a `Relational`
+
+        return read_database(place, tables, **options)
+
     @cached_property
     def sources(self) -> dict[str, Source]:
         return {name: as_source(frame, f"table {name!r}", may_be_empty=True) for name, frame in self.tables.items()}

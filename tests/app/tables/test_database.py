@@ -21,6 +21,7 @@ from sparsefield.app.cli import app, run_app
 from sparsefield.app.tables.linked import propose_schema, read_database
 from sparsefield.app.tables.read import read_table
 from sparsefield.data.links import ForeignKey
+from sparsefield.data.relational import Relational
 from sparsefield.errors import DataError
 
 DEFINITION = """
@@ -102,7 +103,7 @@ def database(place: Path | str) -> Path | str:
 
 
 def test_keys_and_links_are_those_that_the_database_declares(database: Path | str) -> None:
-    data = read_database(database, TABLES)
+    data = Relational.from_database(database, TABLES)
     assert data.tables["nation"].rows() == [("A", 1, 3.5), ("B", None, 2.0)]
     assert data.keys == {"nation": "nation"}
     assert data.links == {

@@ -46,6 +46,9 @@ MAX_FEATURES, MAX_COLUMNS = 200, 400
 MOST_WITH_PATHS = 500
 """Largest number of columns for which a page has closeness and betweenness; more take seconds."""
 
+TABLE_SIZE = 230, 86
+"""Width and height of a table and the space around it, in a diagram of linked tables."""
+
 FIGURE = re.compile(r"((?<! of )-?\b\d[\d.,]*(?:%|(?=(?: of \d+)? (?:on average|overall)))|(?<=correlation )[^)]+)")
 """Shares, means and correlations of a sentence."""
 
@@ -252,31 +255,48 @@ def _features(network: Network, intervals: Mapping[str, tuple[float, float]]) ->
 
 
 def _linked_tables(network: Network, data: Any) -> dict[str, Any]:
-    """Return the tables and their links, and the strongest features of each template in sentences.
+    """Return a diagram of the tables and their links, and the strongest features of each template in sentences.
 
-    Without data, only links are known that have a template "across".
+    Arrows lead to the right, from a table to those that its rows are linked to. Without data, only links are known that
+    have a template "across".
     """
     layout = network.field.layout
-    templates = list(zip(layout.templates, layout.ends, strict=True))
-    links = [(t.names[0], *(layout.tables[end] for end in ends)) for t, ends in templates if t.kind == "across"]
+    links = {t.names[0]: ends for t, ends in zip(layout.templates, layout.ends, strict=True) if t.kind == "across"}
     if data is not None:
-        links = [(name, link.table, link.to) for name, link in data.links.items()]
+        known = {name: number for number, name in enumerate(layout.tables)}
+        links = {name: (known[link.table], known[link.to]) for name, link in data.links.items()}
+    level = dict.fromkeys(range(len(layout.tables)), 0)
+    for _ in layout.tables:  # which ends although links may lead around
+        level |= {
+            to: min(level[table] + 1, len(level))
+            for table, to in links.values()
+            if level[to] <= level[table] and table != to
+        }
+    columns = [[k for k in level if level[k] == step] for step in sorted(set(level.values()))]
+    height = TABLE_SIZE[1] * max(map(len, columns))
+    place = {
+        table: (TABLE_SIZE[0] * x, (y + 0.5) * height / len(column))
+        for x, column in enumerate(columns)
+        for y, table in enumerate(column)
+    }
+    arrows: dict[tuple[int, int], list[str]] = {}
+    for name, ends in links.items():
+        arrows.setdefault(ends, []).append(name)
+    tables = []
+    for number, (name, schema) in enumerate(zip(layout.tables, layout.schemas, strict=True)):
+        rows = "" if data is None else f"{count(data.sources[name].n_rows, 'row')}, "
+        about = rows + count(len(schema.order), "column")
+        tables.append((name, about, ", ".join(arrows.pop((number, number), [])), *place[number]))
     by_template: dict[str, list[Feature]] = {}
     for feature in list_features(network.field):
         by_template.setdefault(feature.template, []).append(feature)
     return {
-        "tables": [
-            {
-                "name": name,
-                "rows": None if data is None else data.sources[name].n_rows,
-                "columns": len(schema.order),
-                "links": [(link, to) for link, table, to in links if table == name],
-            }
-            for name, schema in zip(layout.tables, layout.schemas, strict=True)
-        ],
+        "size": (TABLE_SIZE[0] * len(columns), height),
+        "tables": tables,
+        "arrows": [(*place[a], *place[b], ", ".join(names)) for (a, b), names in arrows.items()],
         "templates": [
             (_describe_template(template, [layout.tables[end] for end in ends if end >= 0]), own)
-            for template, ends in templates
+            for template, ends in zip(layout.templates, layout.ends, strict=True)
             if (own := by_template.get(template.label))
         ],
     }
