@@ -28,7 +28,7 @@ BUDGETS = {
 
 ORDER = tuple(BUDGETS)
 
-MOST_LINES, MOST_FILES, MOST_WEB_LINES = 39_949, 161, 2_000
+MOST_LINES, MOST_FILES, MOST_WEB_LINES = 40_000, 161, 2_000
 """Of the whole package: Python, and JavaScript, CSS and HTML templates."""
 
 

@@ -167,8 +167,6 @@ class Selections:
     """(features,): ascending, from `Layout.keys`."""
     times: np.ndarray
     """(features,): number of resamples that selected each."""
-    weights: np.ndarray
-    """(features,): mean weight over these resamples."""
     resamples: int
     mean_pairs: float
     """Mean number of pairs that a resample selects."""
@@ -201,7 +199,6 @@ def count_selections(
     progress : called with the number of resamples done, and their total
     """
     parts, n_pairs, unconverged = [pad_features(np.empty((0, 2), dtype=np.int64), width)], 0, 0
-    weights = [np.empty(0)]
     rng = np.random.default_rng(seed)
     halves = (rows for _ in range(pairs) for rows in draw_halves(dataset, rng))
     for done, rows in enumerate(halves, start=1):
@@ -211,15 +208,13 @@ def count_selections(
             half = weigh_rows(dataset, np.bincount(rows, minlength=dataset.n_rows).astype(float))
         learned = make(half).run()
         parts.append(pad_features(learned.field.features, width))
-        weights.append(np.concatenate([learned.field.weights, learned.field.conjunction_weights]))  # none is 0
         n_pairs += len(learned.field.weights)
         unconverged += not learned.converged
         if progress is not None:
             progress(done, 2 * pairs)
     every = np.concatenate(parts)
-    keys, first, place = np.unique(dataset.layout.keys(every), return_index=True, return_inverse=True)
-    times, sums = np.bincount(place, minlength=len(keys)), np.bincount(place, np.concatenate(weights), len(keys))
-    return Selections(every[first], keys, times, sums / times, 2 * pairs, n_pairs / (2 * pairs), unconverged)
+    keys, first, times = np.unique(dataset.layout.keys(every), return_index=True, return_counts=True)
+    return Selections(every[first], keys, times, 2 * pairs, n_pairs / (2 * pairs), unconverged)
 
 
 def halved_by(dataset: Dataset) -> Literal["rows", "components", "linked rows"]:
