@@ -30,6 +30,19 @@ def test_fit_checks_and_says_what_was_learned(run, school: Path, tmp_path: Path)
     assert "across who" in done.out
 
 
+def test_a_table_that_is_predicted_no_better_than_by_frequencies_is_named(run, tmp_path: Path) -> None:
+    (tmp_path / "pupils.csv").write_text("\n".join(["id,grade", *(f"p{k},{'ab'[k * 7 % 5 % 2]}" for k in range(40))]))
+    visits = [f"p{k % 40},{k // 40 % 2},{k // 40 % 2}" for k in range(400)]
+    (tmp_path / "visits.csv").write_text("\n".join(["who,fun,glad", *visits]))
+    (tmp_path / "schema.toml").write_text(
+        '[tables.pupil]\nfile = "pupils.csv"\nkey = "id"\n[tables.visit]\nfile = "visits.csv"\n'
+        '[links.who]\ntable = "visit"\ncolumn = "who"\nto = "pupil"\n'
+    )
+    done = run("fit", tmp_path, "-o", tmp_path / "m", "--l1", "20").ok()
+    assert "Cells of pupil are predicted no better than by column frequencies" in done.out
+    assert "Cells of visit" not in done.out
+
+
 def test_a_fault_in_the_keys_is_said_once_before_the_work(run, school: Path, tmp_path: Path) -> None:
     with (school / "visits.csv").open("a") as file:
         file.write("999,1\n")

@@ -183,7 +183,7 @@ def _describe_fit(
     if not record.converged:
         yield describe_convergence(field.field_, field.get_params())
     if checked is not None:
-        yield from _describe_check(checked, dataset.names, auto=field.l1 == "auto")
+        yield from _describe_check(checked, dataset, auto=field.l1 == "auto")
 
 
 def _describe_options(field: AnyField) -> Iterator[str]:
@@ -201,18 +201,20 @@ def _describe_options(field: AnyField) -> Iterator[str]:
         yield f"Selected l1 = {field.l1_:.3g} among {count(tried, 'value')}, by {by}{whose}."
 
 
-def _describe_check(checked: Evaluation, names: Sequence[str], *, auto: bool) -> Iterator[str | Table]:
+def _describe_check(checked: Evaluation, dataset: InputData, *, auto: bool) -> Iterator[str | Table]:
     """Yield how well held-out cells are predicted, overall and by column: those with the largest gain first."""
+    from sparsefield.analysis.metrics import shows_dependence
     from sparsefield.app.pages.findings import describe_gains
 
-    (fold,) = checked.folds
     chosen = " (its l1 is that of the fit above)" if auto else ""
-    cells = count(fold.cells, "held-out cell")
+    cells = count(checked.folds[0].cells, "held-out cell")
     yield f"\nOn {cells}, predicted from all others by a field fitted without them{chosen}:"
     # A matrix is held out as an array, without names.
-    yield from _describe_measures(checked, {f"x{k}": name for k, name in enumerate(names)})
-    baseline = _name_baseline(checked).replace(",", " and")
-    yield f"\n{describe_gains(checked.columns, than=baseline)}"
+    yield from _describe_measures(checked, {f"x{k}": name for k, name in enumerate(dataset.names)})
+    yield f"\n{describe_gains(checked.columns, than=_name_baseline(checked).replace(',', ' and'))}"
+    for table in sorted({column.name.partition(".")[0] for column in checked.columns} if dataset.linked else ()):
+        if not shows_dependence([column for column in checked.columns if column.name.startswith(f"{table}.")]):
+            yield f"Cells of {table} are predicted no better than by column frequencies: one l1 may be too strict here."
 
 
 def _describe_measures(checked: Evaluation, names: Mapping[str, str]) -> Iterator[str | Table]:
@@ -235,8 +237,7 @@ def _describe_measures(checked: Evaluation, names: Mapping[str, str]) -> Iterato
         cells, errors = f"{column.cells:,}", _describe_errors(column)
         rows.append([names.get(column.name, column.name), column.kind, cells, *errors, gain, calibration])
     if len(rows) > SHOWN_COLUMNS:
-        half = SHOWN_COLUMNS // 2
-        rows = [*rows[:half], [f"... {len(rows) - SHOWN_COLUMNS:,} more ..."], *rows[-half:]]
+        rows[SHOWN_COLUMNS // 2 : -SHOWN_COLUMNS // 2] = [[f"... {len(rows) - SHOWN_COLUMNS:,} more ..."]]
     headings = "column", "kind", "cells", "error", "baseline", "gain in log-likelihood", "calibration"
     yield new_table(*headings, left=2, rows=rows)
 
@@ -311,8 +312,7 @@ def evaluate(
 
         options = {"seed": seed, "sample_weight": dataset.weight, "progress": name_next_fold}
         evaluation = cross_validate(dataset.X, field, folds, dataset.observed, **options)
-    early = sum(not fold.converged for fold in evaluation.folds)
-    if early:
+    if early := sum(not fold.converged for fold in evaluation.folds):
         remedy = "raise --set solver.max_iter or l1, and leave --set solver.certify at yes"
         note(f"{early} of {folds} fits stopped before they converged; {remedy}.")
     nothing = _describe_if_nothing_learned(evaluation, dataset)
