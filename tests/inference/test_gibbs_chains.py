@@ -23,7 +23,7 @@ def deviations(small: Small, options: Gibbs) -> tuple[np.ndarray, np.ndarray]:
     """Return the distance from enumeration, and the standard error, of every state of every sampled cell."""
     compiled = compile_problem(small.sample, small.field.graphs, [(0, small.block)])
     graph = build_factors(compiled.problem, small.field.theta)
-    means = run_chains(graph, options)
+    means = run_chains(compiled.problem, small.field.theta, graph, options)
     _, variable, row = compiled.missing_cells
     exact = np.concatenate(
         [small.slow.marginals(small.codes(i), small.observed(i))[v] for v, i in zip(variable, row, strict=True)]

@@ -28,13 +28,16 @@ from sparsefield.inference.automatic import MAPResult, complete
 from sparsefield.inference.elimination import batches_by_shape, log_partition
 from sparsefield.inference.factor_graph import FactorGraph, build_factors
 from sparsefield.inference.gibbs import run_chains
-from sparsefield.inference.missing_problem import compile_problem
+from sparsefield.inference.missing_problem import MissingProblem, compile_problem
 from sparsefield.kernels.gibbs_chains import Event
 from sparsefield.model import Field
 from sparsefield.options import problems_of, raise_problems
 
 QUERY_CHAINS = Gibbs(chains=8, burn_in=500, sweeps=5000)
 """Gibbs chains of queries that exact inference cannot answer: long ones, since a query is about one row."""
+
+Conditioned = tuple[MissingProblem, np.ndarray, FactorGraph]
+"""The missing cells of a row, the weights of the field, and the factors of these."""
 
 BYTES_OF_DRAWN_CELL = 12
 """Least memory of a cell of a sample: its code, and its label or number in the frame."""
@@ -134,7 +137,8 @@ def event_probability(
     for cell, target in enumerate(compiled.missing_cells[1].tolist()):
         if target in missing:
             by_component[int(graph.component_of_cell[cell])][cell] = missing[target]
-    factors = [_shared_probability(graph, k, cells, max_cells, gibbs) for k, cells in by_component.items()]
+    model = compiled.problem, field.theta, graph
+    factors = [_shared_probability(model, k, cells, max_cells, gibbs) for k, cells in by_component.items()]
     values, errors = np.array([p.value for p in factors]), np.array([p.error for p in factors])
     others = [np.prod(np.delete(values, k)) for k in range(len(values))]
     error = float(np.linalg.norm(errors * others))
@@ -143,7 +147,7 @@ def event_probability(
 
 
 def _shared_probability(
-    graph: FactorGraph, component: int, wanted: dict[int, np.ndarray], max_cells: int, gibbs: Gibbs
+    model: Conditioned, component: int, wanted: dict[int, np.ndarray], max_cells: int, gibbs: Gibbs
 ) -> Probability:
     """Return the probability of an event that contains shares of the states of cells, (states,) of each, by code.
 
@@ -155,19 +159,20 @@ def _shared_probability(
     value, error, method = 0.0, 0.0, "exact"
     for chosen in product(*parts):
         codes = {cell: states for cell, _, states in chosen}
-        part = _component_probability(graph, component, codes, max_cells, gibbs)
+        part = _component_probability(model, component, codes, max_cells, gibbs)
         share = float(np.prod([share for _, share, _ in chosen]))
         value, error, method = value + share * part.value, error + share * part.error, part.method
     return Probability(min(value, 1.0), method, error)
 
 
 def _component_probability(
-    graph: FactorGraph, component: int, wanted: dict[int, np.ndarray], max_cells: int, gibbs: Gibbs
+    model: Conditioned, component: int, wanted: dict[int, np.ndarray], max_cells: int, gibbs: Gibbs
 ) -> Probability:
     """Return the probability that cells of a connected component have one of the codes that are ``wanted`` of them.
 
     It is exact if the treewidth of the component is small enough, and otherwise estimated by Gibbs sampling.
     """
+    graph = model[2]
     (batch,) = batches_by_shape(graph, max_cells, np.array([component]))
     if batch.plan.feasible:
         place = {int(cell): k for k, cell in enumerate(batch.missing_cells[0])}
@@ -177,7 +182,7 @@ def _component_probability(
     for cell, codes in wanted.items():
         states[graph.offsets[cell] + codes] = True
     event = Event(np.array(sorted(wanted), dtype=np.int64), states)
-    means = run_chains(graph, gibbs, event, np.array([component]))
+    means = run_chains(*model, gibbs, event, np.array([component]))
     worst = float(np.nanmax(means.r_hat, initial=1.0))
     if worst > gibbs.max_r_hat:
         warnings.warn(

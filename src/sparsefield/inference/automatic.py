@@ -80,7 +80,7 @@ class AutomaticInference(InferenceMethod):
 
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> FillResult:
         graph = build_factors(problem, theta)
-        components = _Components(graph)
+        components = _Components(problem, theta, graph)
         components.solve_exactly(self.max_cells, wider=True)
         components.run_first_chains()
         if len(components.unsure):
@@ -99,7 +99,7 @@ def infer_rows(
     """
     compiled = compile_problem(dataset, graphs, [member], theta)
     graph = build_factors(compiled.problem, theta)
-    components = _Components(graph)
+    components = _Components(compiled.problem, theta, graph)
     components.solve_exactly(max_cells or AutomaticInference.max_cells)
     solved = np.ones(member[1].n_rows, dtype=bool)
     if max_cells:
@@ -115,7 +115,8 @@ def infer_rows(
 class _Components:
     """The connected components of a factor graph, their beliefs so far, and those that have none yet."""
 
-    def __init__(self, graph: FactorGraph) -> None:
+    def __init__(self, problem: MissingProblem, theta: np.ndarray, graph: FactorGraph) -> None:
+        self.problem, self.theta = problem, theta
         self.graph, self.owner, states = graph, graph.component_of_cell, np.diff(graph.offsets)
         self.owner_of_state = np.repeat(self.owner, states)
         self.joint = np.bincount(self.owner, np.log2(states), graph.n_components)
@@ -176,7 +177,7 @@ class _Components:
 
     def run_chains(self, chains: Gibbs) -> ChainMeans:
         """Run chains for components that are unsure; those where they disagree remain so."""
-        means = run_chains(self.graph, chains, components=self.unsure)
+        means = run_chains(self.problem, self.theta, self.graph, chains, components=self.unsure)
         drawn = np.isfinite(means.value)
         self.beliefs[drawn] = means.value[drawn]
         self.unsure = np.unique(self.owner_of_state[means.r_hat > chains.max_r_hat])

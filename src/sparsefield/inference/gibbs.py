@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event, Lock
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -22,9 +23,6 @@ from sparsefield.kernels.missing_cells import gibbs
 from sparsefield.kernels.row_draws import draw_copies, draw_frequencies, row_keys
 from sparsefield.model import Field
 from sparsefield.options import OptionObject
-
-LEAST_VARIANCE = 1e-10
-"""Added to variances before their ratio is taken: probabilities that differ by less than 0.00001 count as equal."""
 
 CELLS_PER_CALL = 5_000_000
 """Draws per kernel call; between calls a chain reports its progress and can be interrupted."""
@@ -128,7 +126,7 @@ class Gibbs(InferenceMethod):
     def fill(self, problem: MissingProblem, theta: np.ndarray) -> FillResult:
         graph = build_factors(problem, theta)
         beliefs = graph.normalize(graph.unary_logits)
-        means = run_chains(graph, self)
+        means = run_chains(problem, theta, graph, self)
         sampled = np.isfinite(means.r_hat)
         beliefs[sampled] = means.value[sampled]
         write_probabilities(problem, beliefs)
@@ -160,27 +158,21 @@ class ShortGibbs(InferenceMethod):
         return FillResult(0, frozenset({self.name}))
 
 
-@dataclass(frozen=True)
-class ChainMeans:
+class ChainMeans(NamedTuple):
     """Means over chains, their standard errors and R-hat; NaN for quantities that were not sampled."""
 
     value: np.ndarray
     error: np.ndarray
     r_hat: np.ndarray
 
-    @classmethod
-    def of(cls, sums: np.ndarray, squares: np.ndarray, counts: np.ndarray) -> ChainMeans:
-        """Compute means from sums and sums of squares (half chains, quantities) over counts (half chains,) sweeps."""
-        counts = counts[:, None]
-        means = sums / counts
-        within = np.maximum(squares / counts - means**2, 0.0).mean(axis=0)
-        between = means.var(axis=0, ddof=1)
-        r_hat = np.sqrt((within + between + LEAST_VARIANCE) / (within + LEAST_VARIANCE))
-        return cls(means.mean(axis=0), np.sqrt(between / len(means)), r_hat)
-
 
 def run_chains(
-    graph: FactorGraph, options: Gibbs, event: kernel.Event | None = None, components: np.ndarray | None = None
+    problem: MissingProblem,
+    theta: np.ndarray,
+    graph: FactorGraph,
+    options: Gibbs,
+    event: kernel.Event | None = None,
+    components: np.ndarray | None = None,
 ) -> ChainMeans:
     """Return means over chains of the probability of every state of the missing cells in some components.
 
@@ -189,22 +181,12 @@ def run_chains(
     """
     if components is None:
         components = np.flatnonzero(np.diff(graph.component_factor_offsets))
-    size = int(graph.offsets[-1])
-    sums, squares = np.full((2, 2 * options.chains, size), np.nan)
-    states = np.diff(graph.offsets)
-    drawn = np.zeros(graph.n_missing, dtype=bool)
-    drawn[graph.cells_of(np.isin(np.arange(graph.n_components), components))] = True
-    sums[:, np.repeat(drawn, states)] = squares[:, np.repeat(drawn, states)] = 0.0
-    event_sums = np.zeros((2 * options.chains, 2))
+    out = np.full((3, int(graph.offsets[-1]) + 1), np.nan)
     kernel.run_chains(
-        graph, components, np.int64(options.seed), options.chains, options.burn_in, options.sweeps, event,
-        np.zeros(graph.n_missing, dtype=np.int64), np.empty(states.max(initial=1)), sums, squares, event_sums,
+        graph, problem.coding, problem.cell_variable, missing_arcs(problem, theta), components, np.int64(options.seed),
+        options.chains, options.burn_in, options.sweeps, event or kernel.NO_EVENT, out,
     )  # fmt: skip
-    # With an odd number of sweeps the first half has one more.
-    counts = np.tile([(options.sweeps + 1) // 2, options.sweeps // 2], options.chains)
-    if event is not None:
-        return ChainMeans.of(event_sums[:, :1], event_sums[:, 1:], counts)
-    return ChainMeans.of(sums, squares, counts)
+    return ChainMeans(*(out[:, :-1] if event is None else out[:, -1:]))
 
 
 @dataclass(frozen=True)

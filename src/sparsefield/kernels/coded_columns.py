@@ -7,7 +7,7 @@ scores times their logits; see `sparsefield.data.coding.Coding`.
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.elementary import FAST, add_scaled, exp_below_in_place, exp_nonpositive
+from sparsefield.kernels.elementary import FAST, add_scaled, exp_nonpositive
 
 
 @njit(nogil=True, cache=True)
@@ -45,7 +45,7 @@ def column_value(coding, v, code, column):
     return 1.0 if coding.indicator[state] == column else 0.0
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def add_columns(coding, v, code, factor, columns, at):
     """Add the columns of the state with a code, times a factor."""
     state = coding.state_offsets[v] + code
@@ -55,7 +55,7 @@ def add_columns(coding, v, code, factor, columns, at):
         columns[d, at] += factor * coding.scores[state, d]
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, cache=True, inline="always")
 def write_columns(coding, v, code, columns, at):
     """Set the columns of a cell to those of the state with a code."""
     for s in range(columns.shape[0]):
@@ -135,16 +135,12 @@ def state_logits(coding, v, z, start, out, top):
         top[i] = -np.inf
     for k in range(coding.state_offsets[v + 1] - first):
         column, a, b = coding.indicator[first + k], coding.scores[first + k, 0], coding.scores[first + k, 1]
+        base, c, logit = coding.log_base[first + k], 1.0 if column >= 0 else 0.0, out[k]
         z_a, z_b, z_c = z[0, start : start + n], z[second, start : start + n], z[max(column, 0), start : start + n]
-        _set_state_logit(coding.log_base[first + k], a, b, 1.0 if column >= 0 else 0.0, z_a, z_b, z_c, out[k, :n], top)
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
-def _set_state_logit(base, a, b, c, z_a, z_b, z_c, logit, top):
-    for i in range(logit.shape[0]):
-        value = base + a * z_a[i] + b * z_b[i] + c * z_c[i]
-        logit[i] = value
-        top[i] = value if value > top[i] else top[i]
+        for i in range(n):
+            value = base + a * z_a[i] + b * z_b[i] + c * z_c[i]
+            logit[i] = value
+            top[i] = value if value > top[i] else top[i]
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
@@ -153,9 +149,11 @@ def exponentiate_states(p, top, total):
     for i in range(total.shape[0]):
         total[i] = 0.0
     for k in range(p.shape[0]):
-        weights = p[k, : top.shape[0]]
-        exp_below_in_place(weights, top)
-        add_scaled(total, 1.0, weights)
+        weights = p[k]
+        for i in range(top.shape[0]):
+            weight = exp_nonpositive(weights[i] - top[i])
+            weights[i] = weight
+            total[i] += weight
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

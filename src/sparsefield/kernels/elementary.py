@@ -51,13 +51,6 @@ def exp_minus_abs(z, out):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def exp_below_in_place(z, top):
-    """Replace z by exp(z - top), where top >= z."""
-    for i in range(z.shape[0]):
-        z[i] = exp_nonpositive(z[i] - top[i])
-
-
-@njit(nogil=True, cache=True, fastmath=FAST)
 def add_scaled(z, factor, column):
     """Add factor * column to z."""
     for i in range(z.shape[0]):

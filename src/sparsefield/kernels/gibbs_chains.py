@@ -12,16 +12,24 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from sparsefield.kernels.coded_columns import write_columns
 from sparsefield.kernels.elementary import FAST, exp_nonpositive, mix, uniform
+from sparsefield.kernels.row_draws import cell_weights, draw_cell
+
+LEAST_VARIANCE = 1e-10
+"""Added to variances before their ratio is taken: probabilities that differ by less than 0.00001 count as equal."""
 
 
 class Event(NamedTuple):
     """The event that each of some missing cells of one component is in one of a set of states."""
 
     cells: np.ndarray
-    """(cells of the event,): empty for no event."""
+    """(cells of the event,)"""
     states: np.ndarray
     """(states of all missing cells,): true for the states of these cells that belong to the event."""
+
+
+NO_EVENT = Event(np.empty(0, dtype=np.int64), np.empty(0, dtype=bool))
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -79,101 +87,75 @@ def _initialize(graph, component, seed, chain, codes):
     return mix(stream, chain)
 
 
-@njit(nogil=True, cache=True)
-def _transpose_tables(graph, components):
-    """Return the tables of the pairs of cells in some components with the first cell varying fastest."""
-    out, done = np.empty_like(graph.tables), np.zeros(graph.tables.shape[0], dtype=np.bool_)
-    for p in components:
-        for f in graph.component_factors[graph.component_factor_offsets[p] : graph.component_factor_offsets[p + 1]]:
-            first, start = graph.factor_offsets[f], graph.table_starts[f]
-            if graph.factor_offsets[f + 1] != first + 2 or done[start]:
-                continue
-            width, done[start] = graph.edge_stride[first], True
-            height = (graph.table_offsets[f + 1] - graph.table_offsets[f]) // width
-            for s in range(height):
-                for t in range(width):
-                    out[start + t * height + s] = graph.tables[start + s * width + t]
-    return out
-
-
 @njit(nogil=True, cache=True, fastmath=FAST)
-def run_chains(graph, components, seed, chains, burn_in, sweeps, event, codes, z, sums, squares, event_sums):
-    """Run chains over some components and sum the conditional probability of each state, and its square.
+def run_chains(graph, coding, variables, slots, components, seed, chains, burn_in, sweeps, event, out):
+    """Set ``out`` to means of conditional probabilities over several chains, all of them at a time, of some components.
 
-    ``sums`` and ``squares`` have one row per half chain. ``event_sums`` (half chains, 2) receives the same two sums of
-    the conditional probability of the event, where there is one.
+    Parameters
+    ----------
+    variables : (missing cells,), the number of each target in the coding
+    slots : `MissingArcs` of all missing cells
+    event : belongs to the one component, if it has cells
+    out : (3, states of all missing cells + 1), means, their standard errors and R-hat; the event, given all cells but
+        its first, comes last
     """
-    logits, offsets, cells = np.empty(graph.offsets[-1]), graph.offsets, graph.component_cells
-    transposed = _transpose_tables(graph, components)
-    for p in range(components.shape[0]):
-        first, last = graph.component_offsets[components[p]], graph.component_offsets[components[p] + 1]
+    offsets, slot_offsets, starts = graph.offsets, slots.slot_offsets, graph.component_offsets
+    codes, strata, lanes = np.empty((offsets.shape[0] - 1, chains), np.int64), np.arange(chains), np.empty((2, chains))
+    sums, values = np.zeros((4, offsets[-1] + 1, chains)), np.zeros((slot_offsets[-1], chains))
+    p, z, top, total = np.empty((coding.most_states, chains)), np.empty_like(values), lanes[0], lanes[1]
+    for component in components:
+        cells, stream = graph.component_cells[starts[component] : starts[component + 1]], np.uint64(0)
         for chain in range(chains):
-            stream = _initialize(graph, components[p], seed, chain, codes)
-            for k in range(first, last):
-                factor_logits(graph, cells[k], codes, logits[offsets[cells[k]] :])
-            for sweep in range(burn_in + sweeps):
-                half = 2 * chain + (1 if 2 * (sweep - burn_in) >= sweeps else 0)
-                for k in range(first, last):
-                    cell = cells[k]
-                    start, states, before = offsets[cell], offsets[cell + 1] - offsets[cell], codes[cell]
-                    for s in range(states):
-                        z[s] = logits[start + s]
-                    codes[cell], stream = _draw_state(z, states, stream)
-                    if codes[cell] != before:
-                        _move(graph, transposed, cell, before, codes, logits)
-                    if sweep >= burn_in:
-                        own_sums, own_squares = sums[half, start:], squares[half, start:]
-                        for s in range(states):
-                            own_sums[s] += z[s]
-                            own_squares[s] += z[s] * z[s]
-                if event is not None and sweep >= burn_in:
-                    probability = _event_probability(graph, event, codes, z)
-                    event_sums[half, 0] += probability
-                    event_sums[half, 1] += probability * probability
-
-
-@njit(nogil=True, cache=True, inline="always")
-def _move(graph, transposed, cell, before, codes, logits):
-    """Update the logits of all other cells after a cell has got another code than ``before``."""
-    offsets, factor_offsets, strides, tables = graph.offsets, graph.factor_offsets, graph.edge_stride, graph.tables
-    for k in range(graph.cell_edge_offsets[cell], graph.cell_edge_offsets[cell + 1]):
-        edge = graph.cell_edges[k]
-        f, lag = graph.edge_factor[edge], strides[edge] * (before - codes[cell])
-        entry = graph.table_starts[f]
-        if factor_offsets[f + 1] - factor_offsets[f] == 2:
-            other = graph.edge_cell[2 * factor_offsets[f] + 1 - edge]
-            states, own = offsets[other + 1] - offsets[other], logits[offsets[other] : offsets[other + 1]]
-            rows = tables[entry:] if edge == factor_offsets[f] else transposed[entry:]
-            new, old = rows[states * codes[cell] :], rows[states * before :]
-            for s in range(states):  # indices that may be negative could not be vectorized
-                own[s] += new[s] - old[s]
-            continue
-        for e in range(factor_offsets[f], factor_offsets[f + 1]):
-            entry += strides[e] * codes[graph.edge_cell[e]]
-        for e in range(factor_offsets[f], factor_offsets[f + 1]):
-            other = graph.edge_cell[e]
-            at = entry - strides[e] * codes[other]
-            for s in range(offsets[other], offsets[other + 1] if e != edge else 0):
-                logits[s] += tables[at] - tables[at + lag]
-                at += strides[e]
+            stream = _initialize(graph, component, seed, chain, codes[:, chain])
+            for cell in cells:
+                columns = values[slot_offsets[cell] : slot_offsets[cell + 1]]
+                write_columns(coding, variables[cell], codes[cell, chain], columns, chain)
+        for sweep in range(burn_in + sweeps):
+            half = 2 if 2 * (sweep - burn_in) >= sweeps else 0
+            for k in range(cells.shape[0] + (1 if event.cells.shape[0] else 0)):
+                cell = cells[k] if k < cells.shape[0] else event.cells[0]
+                first, columns = offsets[cell], values[slot_offsets[cell] : slot_offsets[cell + 1]]
+                own = p[: offsets[cell + 1] - first]
+                cell_weights(coding, slots, variables[cell], cell, values, z[: columns.shape[0]], own, top, total)
+                if sweep >= burn_in and k < cells.shape[0]:
+                    own_sums, own_squares = sums[half, first:], sums[half + 1, first:]
+                    for s in range(own.shape[0]):
+                        for c in range(chains):
+                            probability = own[s, c] / total[c]
+                            own_sums[s, c] += probability
+                            own_squares[s, c] += probability * probability
+                for c in range(chains if sweep >= burn_in and k == cells.shape[0] else 0):
+                    probability = 0.0
+                    for s in range(own.shape[0]):
+                        probability += own[s, c] / total[c] if event.states[first + s] else 0.0
+                    for other in event.cells[1:]:
+                        probability *= 1.0 if event.states[offsets[other] + codes[other, c]] else 0.0
+                    sums[half, -1, c] += probability
+                    sums[half + 1, -1, c] += probability * probability
+                if k < cells.shape[0]:
+                    stream = draw_cell(coding, variables[cell], own, total, strata, stream, columns, codes[cell])
+        for cell in cells:
+            for s in range(offsets[cell], offsets[cell + 1]):
+                _compare_halves(sums[:, s], sweeps, out[:, s])
+        _compare_halves(sums[:, -1], sweeps, out[:, -1])
 
 
 @njit(nogil=True, cache=True)
-def _event_probability(graph, event, codes, z):
-    """Return the probability of an event given all codes but that of its first cell."""
-    for k in range(1, event.cells.shape[0]):
-        cell = event.cells[k]
-        if not event.states[graph.offsets[cell] + codes[cell]]:
-            return 0.0
-    cell = event.cells[0]
-    top = factor_logits(graph, cell, codes, z)
-    total, wanted = 0.0, 0.0
-    for s in range(graph.offsets[cell + 1] - graph.offsets[cell]):
-        p = math.exp(z[s] - top)
-        total += p
-        if event.states[graph.offsets[cell] + s]:
-            wanted += p
-    return wanted / total
+def _compare_halves(sums, sweeps, out):
+    """Set ``out`` to mean, standard error and R-hat from sums and sums of squares (4, chains) over halves of chains."""
+    first, chains = (sweeps + 1) // 2, sums.shape[1]  # with an odd number of sweeps the first half has one more
+    within, mean, squares = 0.0, 0.0, 0.0
+    for half in range(2):
+        count = first if half == 0 else sweeps - first
+        for c in range(chains):
+            value = sums[2 * half, c] / count
+            within += max(sums[2 * half + 1, c] / count - value * value, 0.0) / (2 * chains)
+            change = value - mean  # Welford: no difference of large numbers
+            mean += change / (half * chains + c + 1)
+            squares += change * (value - mean)
+    between = squares / (2 * chains - 1)
+    out[0], out[1] = mean, math.sqrt(between / (2 * chains))
+    out[2] = math.sqrt((within + between + LEAST_VARIANCE) / (within + LEAST_VARIANCE))
 
 
 @njit(nogil=True, cache=True)

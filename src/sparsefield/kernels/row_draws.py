@@ -10,8 +10,16 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from sparsefield.kernels.coded_columns import choose_state, state_logit, state_weights, write_columns
-from sparsefield.kernels.elementary import exp_nonpositive, mix, uniform
+from sparsefield.kernels.coded_columns import (
+    add_columns,
+    choose_state,
+    exponentiate_states,
+    state_logit,
+    state_logits,
+    state_weights,
+    write_columns,
+)
+from sparsefield.kernels.elementary import FAST, mix, uniform
 from sparsefield.kernels.mean_field_sweep import logits
 
 
@@ -76,17 +84,16 @@ def draw_copies(problem, slots, keys, burn_in, sweeps, values, drawn, sums):
         the burn-in, are added to it
     """
     cells = problem.cell_offsets, problem.cell_variable, problem.state_offsets
-    z = np.empty((problem.widest, drawn.shape[1]))
-    _draw_copies(*cells, problem.coding, slots, keys, burn_in, sweeps, z, values, drawn, sums)
+    _draw_copies(*cells, problem.coding, slots, keys, burn_in, sweeps, problem.widest, values, drawn, sums)
 
 
 @njit(nogil=True, cache=True)
 def _draw_copies(
-    cell_offsets, cell_variable, state_offsets, coding, slots, keys, burn_in, sweeps, z, values, drawn, sums
+    cell_offsets, cell_variable, state_offsets, coding, slots, keys, burn_in, sweeps, widest, values, drawn, sums
 ):
     copies = drawn.shape[1]
-    strata = np.arange(copies)
-    p = np.empty(coding.most_states)
+    strata, top, total = np.arange(copies), np.empty(copies), np.empty(copies)
+    z, p = np.empty((widest, copies)), np.empty((coding.most_states, copies))
     for g in range(drawn.shape[0]):
         for c in range(copies):
             columns = values[slots.slot_offsets[g] : slots.slot_offsets[g + 1]]
@@ -101,22 +108,13 @@ def _draw_copies(
                 alike = alike and slots.term_offsets[first] == slots.term_offsets[last]
                 if alike and sums.shape[0] and sweep != burn_in:
                     continue
-                count = coding.state_offsets[v + 1] - coding.state_offsets[v]
-                columns = values[first:last]
-                for s in range(columns.shape[0]):
-                    _slot_logits(slots, first + s, values, z[s])
-                offset, stream = uniform(stream)
-                stream = _shuffle(strata, stream)
-                total = 1.0
-                for c in range(copies):
-                    if c == 0 or not alike:
-                        total = state_weights(coding, v, z, c, p)
-                        if sweep >= burn_in and sums.shape[0]:
-                            factor = (copies * sweeps if alike else 1) / total
-                            for k in range(count):
-                                sums[state_offsets[g] + k] += p[k] * factor
-                    drawn[g, c] = choose_state(p, count, total * (strata[c] + offset) / copies)
-                    write_columns(coding, v, drawn[g, c], columns, c)
+                own = p[: state_offsets[g + 1] - state_offsets[g]]
+                cell_weights(coding, slots, v, g, values, z[: last - first], own, top, total)
+                for c in range(copies if sweep >= burn_in and sums.shape[0] else 0):
+                    factor = (sweeps if alike else 1) / total[c]
+                    for k in range(own.shape[0]):
+                        sums[state_offsets[g] + k] += own[k, c] * factor
+                stream = draw_cell(coding, v, own, total, strata, stream, values[first:last], drawn[g])
 
 
 @njit(nogil=True, cache=True, inline="always")
@@ -137,6 +135,32 @@ def _slot_logits(slots, slot, values, z):
                 if term_slot[j, i] >= 0:
                     product *= values[term_slot[j, i], c]
             z[c] += product
+
+
+@njit(nogil=True, cache=True, inline="always")
+def cell_weights(coding, slots, v, cell, values, z, p, top, total):
+    """Set p (states, copies) to weights of the states of a cell of the target v, and ``total`` to their sums.
+
+    z (columns of the cell, copies) receives the logits of its columns; ``top`` (copies,) is a buffer.
+    """
+    for s in range(z.shape[0]):
+        _slot_logits(slots, slots.slot_offsets[cell] + s, values, z[s])
+    state_logits(coding, v, z, 0, p, top)
+    exponentiate_states(p, top, total)
+
+
+@njit(nogil=True, cache=True, inline="always")
+def draw_cell(coding, v, p, total, strata, stream, columns, codes):
+    """Draw the code of a cell in every copy, write its columns, and return the advanced stream.
+
+    Every c-th part of the unit interval is used once by c copies.
+    """
+    offset, stream = uniform(stream)
+    stream = _shuffle(strata, stream)
+    for c in range(strata.shape[0]):
+        codes[c] = choose_state(p[:, c], p.shape[0], total[c] * (strata[c] + offset) / strata.shape[0])
+        write_columns(coding, v, codes[c], columns, c)
+    return stream
 
 
 @njit(nogil=True, cache=True)
@@ -342,15 +366,6 @@ def _move(coding, offsets, arcs, v, before, after, z):
 
 
 @njit(nogil=True, cache=True, inline="always")
-def _cell_weights(coding, offsets, v, z, p):
-    """Set p to weights of the states of a target with the logits of all columns z (columns, 1); return their sum."""
-    if offsets[v + 1] - offsets[v] == 1 and coding.has_reference[v] and coding.n_scores[v] == 0:
-        p[0], p[1] = exp_nonpositive(min(-z[offsets[v], 0], 0.0)), exp_nonpositive(min(z[offsets[v], 0], 0.0))
-        return p[0] + p[1]
-    return state_weights(coding, v, z[offsets[v] : offsets[v + 1]], 0, p)
-
-
-@njit(nogil=True, cache=True, inline="always")
 def _add_enumerated(coding, offsets, arcs, cells, neighbors, codes, levels, z, potentials, out):
     """Add logarithms of means of ratios over all joint states of a component."""
     starts, n = coding.state_offsets, cells.shape[0]
@@ -399,9 +414,9 @@ def _add_enumerated(coding, offsets, arcs, cells, neighbors, codes, levels, z, p
         out[place[p]] += math.log(max(sums[0, p] / norm, _LEAST_PROBABILITY))
 
 
-@njit(nogil=True, cache=True)
-def sum_drawn(coding, offsets, arcs, cells, neighbors, codes, base, levels, stream, options, out, variance):
-    """Add to ``out`` as `sum_enumerated` does, by draws of some missing cells of a row.
+@njit(nogil=True, cache=True, fastmath=FAST)
+def sum_drawn(coding, slots, cells, neighbors, codes, stream, options, out, variance):
+    """Set ``out`` (states,) to the logits of observed cells given all others, by draws of some missing cells of a row.
 
     Draws are from a mixture of the distributions of these cells given all observed ones, and given all but one of them
     (Silva and Zanella 2022): no observed cell gives draws with which it is left out a large weight. One that is left
@@ -409,69 +424,71 @@ def sum_drawn(coding, offsets, arcs, cells, neighbors, codes, base, levels, stre
 
     Parameters
     ----------
+    slots : `MissingArcs` from and to cells that are drawn; slots are target columns, and the values of observed cells
+        are differences from those observed
     cells, neighbors : the targets that are drawn, and those of observed cells that share a feature with one of them
-    base : (target columns, 1), logits of columns without the missing cells
     stream : determines random numbers
     variance : (target columns,), set to the variances over draws of the logits of observed cells
     """
-    starts = coding.state_offsets
-    p, state, z = np.empty(coding.most_states), codes.copy(), np.empty_like(base)
-    totals, moments = np.zeros(out.shape[0]), np.zeros((2, base.shape[0]))
-    weights, cell_sums = np.empty(out.shape[0]), np.zeros((3, codes.shape[0]))
-    observed, inverse, share, seen = cell_sums[0], cell_sums[1], cell_sums[2], np.full(base.shape[0], np.inf)
-    for chain in range(options.chains):
-        hidden = -1
-        for c in range(base.shape[0]):
-            z[c, 0] = base[c, 0]
-        for step in range(-1, options.burn_in + options.draws):
-            # The cell that is left out is drawn before the others, and has its observed state again after them.
-            for k in range(-1, cells.shape[0] + 1):
-                v = cells[k] if 0 <= k < cells.shape[0] else hidden
-                if v < 0:
-                    continue
-                before, state[v] = -1 if step < 0 else state[v], codes[v]
-                if k < cells.shape[0]:
-                    total = _cell_weights(coding, offsets, v, base if step < 0 else z, p)
-                    left, stream = uniform(stream)
-                    state[v] = choose_state(p, starts[v + 1] - starts[v], left * total)
-                if state[v] != before:
-                    _move(coding, offsets, arcs, v, before, state[v], z)
-            if step < (options.burn_in if chain > 0 else 0):
+    starts, offsets, chains = coding.state_offsets, slots.slot_offsets, options.chains
+    p, totals, strata = np.empty((starts[-1], chains)), np.zeros((starts[-1], chains)), np.arange(chains)
+    values, moments = np.zeros((offsets[-1], chains)), np.zeros((2, offsets[-1]))
+    z, inverse, share = np.empty_like(values), np.empty((codes.shape[0], chains)), np.zeros((2, codes.shape[0]))
+    lanes, hidden, drawn = np.empty((3, chains)), np.full(chains, -1), np.empty(chains, dtype=np.int64)
+    top, total, norm = lanes[0], lanes[1], lanes[2]
+    for step in range(options.burn_in + options.draws):
+        for v in cells:
+            own = p[starts[v] : starts[v + 1]]
+            cell_weights(coding, slots, v, v, values, z[offsets[v] : offsets[v + 1]], own, top, total)
+            stream = draw_cell(coding, v, own, total, strata, stream, values[offsets[v] : offsets[v + 1]], drawn)
+        for c in range(chains):
+            for s in range(offsets[hidden[c]], offsets[hidden[c] + 1] if hidden[c] >= 0 else 0):
+                values[s, c] = 0.0
+            norm[c], hidden[c] = 1.0, -1
+        if 2 * step < options.burn_in:
+            continue
+        for i in neighbors:
+            own = p[starts[i] : starts[i + 1]]
+            cell_weights(coding, slots, i, i, values, z[offsets[i] : offsets[i + 1]], own, top, total)
+            for c in range(chains):
+                own[codes[i], c] = max(own[codes[i], c], _LEAST_PROBABILITY)
+                inverse[i, c] = total[c] / own[codes[i], c]
+                norm[c] += share[1, i] * inverse[i, c]
+                share[0, i] += inverse[i, c]
+        for i in neighbors:
+            if step == options.burn_in - 1:  # the parts of the mixture have about equal shares
+                share[1, i] = options.burn_in // 2 * chains / (share[0, i] * neighbors.shape[0])
+            if step < options.burn_in:
                 continue
-            norm = 1.0
-            for i in neighbors:
-                moved = False
-                for c in range(offsets[i], offsets[i + 1]):
-                    moved, seen[c] = moved or z[c, 0] != seen[c], z[c, 0]
-                if moved:
-                    total = _cell_weights(coding, offsets, i, z, weights[starts[i] : starts[i + 1]])
-                    observed[i] = max(weights[starts[i] + codes[i]], _LEAST_PROBABILITY)
-                    inverse[i] = total / observed[i]
-                norm += share[i] * inverse[i]
+            for c in range(chains):
+                top[c] = 1.0 / (p[starts[i] + codes[i], c] * norm[c])
+            for t in range(starts[i], starts[i + 1]):
+                for c in range(chains):
+                    totals[t, c] += top[c] * p[t, c]
+            for s in range(offsets[i], offsets[i + 1]):
+                for c in range(chains if slots.arc_offsets[s + 1] > slots.arc_offsets[s] else 0):
+                    moments[0, s] += z[s, c]
+                    moments[1, s] += z[s, c] * z[s, c]
+        for c in range(chains):
             left, stream = uniform(stream)
-            left, hidden = left * norm - 1.0, -1
+            left = left * norm[c] - 1.0
             for i in neighbors:
                 if left >= 0.0:
-                    hidden, left = i, left - share[i] * inverse[i]
-                factor = 1.0 / (observed[i] * norm)
-                own_totals, own_weights = totals[starts[i] : starts[i + 1]], weights[starts[i] : starts[i + 1]]
-                for t in range(own_totals.shape[0] if step >= options.burn_in else 0):
-                    own_totals[t] += factor * own_weights[t]
-                for c in range(offsets[i], offsets[i + 1] if step >= options.burn_in else 0):
-                    moments[0, c] += z[c, 0]
-                    moments[1, c] += z[c, 0] * z[c, 0]
-                if step < options.burn_in:  # the parts of the mixture have about equal shares
-                    moments[0, offsets[i]] += inverse[i]
-                    if step == options.burn_in - 1:
-                        share[i] = options.burn_in / (moments[0, offsets[i]] * neighbors.shape[0])
-                        moments[0, offsets[i]] = 0.0
-    draws = options.chains * options.draws
+                    hidden[c], left = i, left - share[1, i] * inverse[i, c]
+            if hidden[c] >= 0:
+                i, (u, stream) = hidden[c], uniform(stream)
+                columns = values[offsets[i] : offsets[i + 1]]
+                left = u * inverse[i, c] * p[starts[i] + codes[i], c]
+                code = choose_state(p[starts[i] : starts[i + 1], c], starts[i + 1] - starts[i], left)
+                add_columns(coding, i, code, 1.0, columns, c)
+                add_columns(coding, i, codes[i], -1.0, columns, c)
+    draws = chains * options.draws
     for i in neighbors:
         for t in range(starts[i], starts[i + 1]):
-            out[t] += math.log(max(totals[t], _LEAST_PROBABILITY)) - levels[t]
-        for c in range(offsets[i], offsets[i + 1]):
-            mean = moments[0, c] / draws
-            variance[c] = moments[1, c] / draws - mean * mean
+            out[t] = math.log(max(totals[t].sum(), _LEAST_PROBABILITY))
+        for s in range(offsets[i], offsets[i + 1]):
+            mean = moments[0, s] / draws
+            variance[s] = moments[1, s] / draws - mean * mean
 
 
 @njit(nogil=True, cache=True)
