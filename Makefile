@@ -24,8 +24,9 @@ $(TOOLS): $(READY)
 demo: $(READY)  ## learn a field over scikit-learn's digits, predict missing pixels, write pictures to demo/
 	$(BIN)/python examples/digits.py demo
 
+# The longest file comes first, or one worker would end with it alone.
 test: $(READY)  ## run the tests that take minutes together
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not ($(MARKED))" tests fuzz/tests --ignore=tests/app/browser
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not ($(MARKED))" tests/test_docs.py tests fuzz/tests --ignore=tests/app/browser
 
 test-all: $(TOOLS)  ## run every test, also those of benchmarks, study and fuzzing, with three times as many random examples
 	HYPOTHESIS_PROFILE=suite $(BIN)/python -m pytest -n auto

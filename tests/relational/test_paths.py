@@ -317,7 +317,7 @@ def test_templates_that_promise_nothing_are_not_tried_and_default_ones_that_misl
     field = RelationalField(random_state=0).fit(data, states={"pair": {"uncle": [0, 1, 2]}})  # one never occurs
     assert [template.kind for template in field.field_.layout.templates] == ["within"]
     assert field.template_search_[0].startswith("swapped subject object left out: hidden cells -")  # a default
-    assert field.template_search_[-1].endswith(f"{CYCLE} promise nothing")
+    assert field.template_search_[-1].endswith(f"{CYCLE} not tried: estimated gain none")
     grouped = RelationalField(l1=2.0, penalty="group", random_state=0).fit(planted(3)[0])
     assert not any(TRIANGLE in line for line in grouped.template_search_)  # which a group penalty does not select
 

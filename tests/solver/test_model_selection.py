@@ -16,7 +16,7 @@ from sparsefield.data import Dataset, as_source, compile_table, hold_out_cells, 
 from sparsefield.induction import RULES
 from sparsefield.inference import MeanField
 from sparsefield.objectives import EM, OBJECTIVES
-from sparsefield.solver import Path, TrainingOptions
+from sparsefield.solver import Path, TrainingOptions, folds
 from sparsefield.solver.folds import ebic
 from sparsefield.solver.selection import prune_by_wald
 
@@ -37,6 +37,30 @@ def path_of(
         sample, rule=RULES[rule](), objective=OBJECTIVES["pl"](), missing=missing or EM(),
         options=TrainingOptions(**options), engine=engine,
     )  # fmt: skip
+
+
+# -- samples of large tables -------------------------------------------------------------------------------------------
+
+
+def test_l1_of_a_large_table_is_chosen_in_a_sample_and_scaled_to_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folds, "SEARCHED_CELLS", 1)
+    monkeypatch.setattr(folds, "SEARCHED_ROWS", 400)
+    weight = (np.arange(6000) % 2).astype(float)
+    with Threads(1) as engine:
+        plan = folds.make_folds(sample_of(chain(6000), weight=weight), engine, folds.SelectionOptions())
+        trained = [sum(fold()[0].total_weights) for fold in plan.folds]
+    assert max(trained) < 400  # of rows with weight alone
+    assert plan.scale == pytest.approx(np.sqrt(3000 / np.mean(trained)))
+
+
+def test_a_sample_of_rows_selects_about_the_same_l1(monkeypatch: pytest.MonkeyPatch) -> None:
+    X = chain(8000, flip=0.4)
+    every = MarkovField(n_jobs=1, random_state=0).fit(X)
+    monkeypatch.setattr(folds, "SEARCHED_CELLS", 1)
+    monkeypatch.setattr(folds, "SEARCHED_ROWS", 2000)
+    some = MarkovField(n_jobs=1, random_state=0).fit(X)
+    assert 1 / 4 <= some.l1_ / every.l1_ <= 4
+    assert some.score(X) == pytest.approx(every.score(X), abs=1e-3)
 
 
 # -- the path ----------------------------------------------------------------------------------------------------------

@@ -43,7 +43,7 @@ def regularization_path(estimator: FieldEstimator, X: Any, y: Any = None, **opti
     frame
         A row for each value of l1, the largest first: l1; features, the number of those of two columns and more;
         score, of which larger is better (the log-likelihood of held-out cells, or minus EBIC); error, the standard
-        error of the score ("heldout" only); chosen, which is true for the l1 that a fit with ``l1="auto"``
+        error of the score ("heldout" only); selected, which is true for the l1 that a fit with ``l1="auto"``
         selects; and criterion, the one that was used: "ebic" also where too few cells could be held out. That fit
         tries only some of these values; this path ends after eight in a row without a better score.
 

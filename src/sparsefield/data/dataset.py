@@ -96,7 +96,7 @@ class Dataset:
     def with_tables(self, tables: Sequence[Table]) -> Dataset:
         """Return the same rows with other cells or weights, whose sums over links are filled in.
 
-        Numbers of paths vary more than a state that occurs in half of the rows: they are penalized as if they did not.
+        The first time also the factors of l1 of paths, whose numbers vary more than a state of half of the rows does.
         """
         dataset, factors = replace(self, tables=tuple(tables)), []
         if self.has_links:

@@ -35,16 +35,8 @@ from sparsefield.model.model_file import save_field
 from sparsefield.objectives import EM, OBJECTIVES, Objective
 from sparsefield.options import Abbreviated, to_plain
 from sparsefield.parameters import FieldParameters, automatic_treatment
-from sparsefield.solver import (
-    SELECTIONS,
-    Features,
-    FitCallbacks,
-    PathPoint,
-    SelectionCriterion,
-    Solver,
-    WarmStart,
-    listeners,
-)
+from sparsefield.solver import SELECTIONS, Features, FitCallbacks, PathPoint, SelectionCriterion, Solver, WarmStart
+from sparsefield.solver.state import listeners
 
 FEWEST_ROWS = 2
 """A fit to fewer rows is refused: one row says nothing about what varies."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from sparsefield.compute.threads import report_progress
 from sparsefield.data import (
     AUTO,
     Dataset,
@@ -144,7 +145,7 @@ class RelationalField(FieldEstimator):
         if templates in (None, AUTO):
             chosen, paths = dataset.layout.templates, not self._lacking_for_paths()
             try:
-                with threads_for(self, dataset) as engine:
+                with report_progress(None), threads_for(self, dataset) as engine:
                     search = induce_templates(self, data, dataset, compile, engine, paths=paths)
                 chosen, start, self.template_search_ = search
             except DataError as error:

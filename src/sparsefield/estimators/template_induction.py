@@ -212,8 +212,8 @@ def induce_templates(
         most = max(most, gain)
         if gain <= LEAST_GAIN * most:
             others = ", ".join(t.label for t in (template, *waiting))
-            promise = f"{gain / most:.1%} of the largest gain or less" if gain else "nothing"
-            words.append(f"features over {others} promise {promise}")
+            share_of_most = f"at most {gain / most:.1%} of the largest" if gain else "none"
+            words.append(f"{others} not tried: estimated gain {share_of_most}")
             break
         if admit(template, STANDARD_ERRORS):
             gains = []
@@ -225,7 +225,7 @@ def refuse_search(estimator: FieldEstimator, dataset: Dataset, n_rows: int) -> N
     rule, by_likelihood = estimator.resolve("induction"), estimator.resolve("objective").is_likelihood
     reasons = {
         "a fixed graph names them": rule.fixed_candidates and not isinstance(rule, FullL1),
-        "the likelihood of linked rows is summed over few of them": by_likelihood or estimator.refit == "ml",
+        "a fit by likelihood needs the base templates": by_likelihood or estimator.refit == "ml",
         "there are too few cells to hold some out": sum((t.codes() >= 0).sum() for t in dataset.tables) < LEAST_CELLS,
         f"{n_rows:,} rows, of which there is no sample, are too many": n_rows > 2 * SEARCHED_ROWS,
     }

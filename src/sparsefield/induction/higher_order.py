@@ -93,7 +93,7 @@ def score_expansions(
 
 
 def _expansion_factors(item: Expansion, layout: Layout) -> np.ndarray:
-    """Return the factors of l1 of all expansions (features, columns), infinite for no candidates, as latent columns."""
+    """Return the factors of l1 of all expansions (features, columns), infinite where none is possible."""
     schema, start = layout.schemas[item.table], layout.column_starts[item.table]
     classes = layout.column_classes[start : start + schema.n_columns]
     members = np.where(item.members >= 0, item.members + start, -1)

@@ -416,7 +416,7 @@ def _add_enumerated(coding, offsets, arcs, cells, neighbors, codes, levels, z, p
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def sum_drawn(coding, slots, cells, neighbors, codes, stream, options, out, variance):
-    """Set ``out`` (states,) to the logits of observed cells given all others, by draws of some missing cells of a row.
+    """Set the logits of ``neighbors`` in ``out`` (states,), each given all others, by draws of missing cells of a row.
 
     Draws are from a mixture of the distributions of these cells given all observed ones, and given all but one of them
     (Silva and Zanella 2022): no observed cell gives draws with which it is left out a large weight. One that is left

@@ -19,7 +19,7 @@ from sparsefield.errors import CheckpointWarning, DataError
 from sparsefield.model import IterationRecord
 from sparsefield.solver.state import State, WarmStart
 
-VERSION, STEPS_BETWEEN_SAVES = "9", 5
+VERSION, STEPS_BETWEEN_SAVES = "10", 5
 
 
 @dataclass(frozen=True)

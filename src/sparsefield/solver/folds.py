@@ -37,8 +37,8 @@ FEW_FOLDS, MANY_ROWS = 3, 1_000
 """Folds in which values of l1 are compared if there are so many rows. More folds lower the standard error of a
 comparison, and the choice of the worse one of two values costs less than a fifth of it on average."""
 
-SEARCHED_CELLS = 2_000_000
-"""Target cells of a dense table in which l1 is chosen: of a larger one there is a sample of rows."""
+SEARCHED_CELLS, SEARCHED_ROWS = 2_000_000, 10_000
+"""Target cells of one dense table in which l1 is chosen, and rows at least: of a larger table there is a sample."""
 
 BATCHES = 10
 """Number of batches in which the held-out data of a fold are scored; the differences of two fields between batches give
@@ -272,16 +272,18 @@ def _hold_out(
     """Hold out rows or cells; None where there are too few."""
     rng = np.random.default_rng(options.seed)
     if not dataset.is_dense or groups is not None or (dataset.is_single and dataset.n_rows >= MIN_ROWS):
-        total, most = sum(dataset.total_weights), SEARCHED_CELLS // max(dataset.layout.n_targets, 1)
-        if dataset.is_dense and groups is None and dataset.n_rows > most >= MIN_ROWS:
-            dataset = dataset.subset(np.sort(rng.choice(dataset.n_rows, most, replace=False)))
-        held_out = _held_out_rows(dataset, criterion, rng, groups)
+        searched, rows = dataset, np.flatnonzero(dataset.row_weights > 0.0)
+        most = max(SEARCHED_CELLS // max(dataset.layout.n_targets, 1), SEARCHED_ROWS)
+        if dataset.is_dense and groups is None and len(rows) > most:
+            searched = dataset.subset(np.sort(rng.choice(rows, most, replace=False)))
+        held_out = _held_out_rows(searched, criterion, rng, groups)
         count = sum(map(len, held_out))
         if count >= BATCHES:
             # The noise in a gradient, and the l1 that suppresses it, grow with the root of the number of rows.
-            weight = total - float(np.mean([dataset.row_weights[rows].sum() for rows in held_out]))
-            scale = float(np.sqrt(total / max(weight, np.finfo(float).tiny)))
-            folds = [partial(_row_fold, dataset, rows, engine, options, groups) for rows in held_out]
+            weights = searched.row_weights
+            weight = weights.sum() - float(np.mean([weights[rows].sum() for rows in held_out]))
+            scale = float(np.sqrt(sum(dataset.total_weights) / max(weight, np.finfo(float).tiny)))
+            folds = [partial(_row_fold, searched, rows, engine, options, groups) for rows in held_out]
             return SelectionPlan(folds, scale, criterion)
         if not dataset.is_dense or groups is not None:
             raise DataError(

@@ -116,6 +116,12 @@ def test_scripts_see_the_progress_of_fits_and_predictions(monkeypatch: pytest.Mo
     X = np.random.default_rng(0).integers(0, 2, (600, 3)).astype(float)
     X[::5, 0] = np.nan
     with show_progress():
+        for _ in range(2):
+            states = list[str]()
+            MarkovField().fit(np.repeat(X[1::5], 2, axis=1))
+            told = [state.partition(",")[0] for state in states]
+            assert told.index("l1: value 1 of about 16") < told.index("l1: value 2 of about 16")
+        states = list[str]()
         field = MarkovField(l1=2.0).fit(X)
         of_fit, states = states, list[str]()
         field.transform(X)

@@ -259,6 +259,8 @@ class StatusLine:
 
     def on_iteration(self, record: IterationRecord) -> None:
         """Show how far a fit is; while values of l1 are tried, the last of them and an estimate of the time left."""
+        if record.iteration == 1:  # of another fit
+            self.change_title(self._title)
         if record.phase != "path":
             self.update(f"iteration {record.iteration:,}, {record.active:,} features")
         elif not self._done:
@@ -301,11 +303,12 @@ def show_progress(title: str = "sparsefield") -> Iterator[None]:
 
     Examples
     --------
+    >>> import polars as pl
     >>> from sparsefield import MarkovField, show_progress
     >>> with show_progress():
-    ...     field = MarkovField(l1=1.0).fit({"a": [0, 1] * 20, "b": [0, 1] * 20})
+    ...     field = MarkovField(l1=1.0).fit(pl.DataFrame({"a": [0, 1] * 20, "b": [0, 1] * 20}))
     """
-    from sparsefield.solver import FitCallbacks, listeners
+    from sparsefield.solver.state import FitCallbacks, listeners
 
     with StatusLine(title, inference=True) as line:
         token = listeners.set(FitCallbacks(line.on_iteration, line.on_path_point))

@@ -212,8 +212,9 @@ def _describe_check(checked: Evaluation, dataset: InputData, *, auto: bool) -> I
     # A matrix is held out as an array, without names.
     yield from _describe_measures(checked, {f"x{k}": name for k, name in enumerate(dataset.names)})
     yield f"\n{describe_gains(checked.columns, than=_name_baseline(checked).replace(',', ' and'))}"
-    for table in sorted({column.name.partition(".")[0] for column in checked.columns} if dataset.linked else ()):
-        if not shows_dependence([column for column in checked.columns if column.name.startswith(f"{table}.")]):
+    for table in dataset.X.tables if dataset.linked else ():
+        own = [c for c in checked.columns if c.name.removeprefix(f"{table}.") in dataset.X.sources[table].names]
+        if own and not shows_dependence(own):
             yield f"Cells of {table} are predicted no better than by column frequencies: one l1 may be too strict here."
 
 
