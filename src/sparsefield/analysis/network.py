@@ -199,7 +199,7 @@ class Network:
                     continue
                 nodes[node] = None
                 tree += [edge] if edge >= 0 else []
-                for number in self._edge_numbers(node).tolist():
+                for number in self._edges_by_node[self._offsets[node] : self._offsets[node + 1]].tolist():
                     heappush(frontier, (number, sum(ends[number]) - node))
         return list(nodes), np.array(sorted(tree), dtype=np.int64)
 
@@ -209,9 +209,6 @@ class Network:
         if node >= self.n_variables:
             return node - self.n_variables
         return int(np.searchsorted(self.starts, node, side="right")) - 1
-
-    def _edge_numbers(self, node: int) -> Array:
-        return self._edges_by_node[self._offsets[node] : self._offsets[node + 1]]
 
     def _index_columns(self) -> tuple[Array, Array, Array]:
         """Return the node, the view (-1: none) and the slope of each column of the layout, linked rows included.

@@ -9,7 +9,7 @@ import math
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
@@ -175,8 +175,11 @@ def training_options(estimator: FieldEstimator, l1: float | None = None) -> Trai
     )
 
 
-def train(estimator: FieldEstimator, data: TrainingData) -> None:
-    """Learn from compiled tables, select l1 if it is "auto", and keep the result."""
+def train(estimator: FieldEstimator, data: TrainingData, make: Callable[..., Path] | None = None) -> None:
+    """Learn from compiled tables, select l1 if it is "auto", and keep the result.
+
+    ``make`` returns the path of the fit to all rows; None is `make_path`.
+    """
     dataset = data.dataset
     merged = deduplicate_rows(dataset)
     options, selection, saved, start = training_options(estimator), None, None, data.start
@@ -187,7 +190,7 @@ def train(estimator: FieldEstimator, data: TrainingData) -> None:
             options = replace(options, l1=selection.l1)
             start = start or _selected_start(estimator, dataset, selection)
         checkpoint = estimator.resolve("solver").checkpoint
-        path = make_path(estimator, merged, options, engine, checkpoint, start)
+        path = (make or make_path)(estimator, merged, options, engine, checkpoint, start)
         finished = _finish(estimator, merged, path, path.run(), engine)
         by_regressions = _objective_of_structure(estimator, dataset).is_pseudo_likelihood
         evidence = None
