@@ -113,6 +113,19 @@ def test_a_plain_fit_reads_unanimous_codes_as_missing_and_says_so(run, tmp_path:
     assert "Read as missing" not in done.err
 
 
+def test_advice_repeats_the_codes_that_were_read_as_missing(run, tmp_path: Path) -> None:
+    """With --missing only its words are: the others would be values again."""
+    rng = np.random.default_rng(0)
+    answers = np.where(rng.random((200, 2)) < 0.1, "k.A.", rng.integers(1, 6, (200, 2)).astype(str))
+    answers[:9, 0] = "99"
+    (tmp_path / "t.csv").write_text("\n".join(["F1,F2", *map(",".join, answers)]) + "\n")
+    options = ("-o", tmp_path / "m", "--l1", 50, "--no-check")
+    (advice,) = (line for line in run("fit", tmp_path / "t.csv", *options).err.splitlines() if "'99'" in line)
+    assert advice.endswith(": --missing 99 --missing k.A.")
+    run("fit", tmp_path / "t.csv", *options, *advice.rpartition(": ")[2].split()).ok()
+    assert [v.states for v in load(tmp_path / "m").field_.schema.variables] == [(1, 2, 3, 4, 5)] * 2
+
+
 def test_json_has_all_columns(run, table: Path) -> None:
     found = json.loads(run("inspect", table, "--json").out)
     assert [column["name"] for column in found["columns"]] == ["who", "age", "grade"]

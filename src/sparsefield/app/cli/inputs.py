@@ -218,7 +218,7 @@ def read_data(
     weights = None if weight is None else read_weights(source.table, weight)
     groups = None if group is None else source.table[group]
     table, book, named = describe_columns(source, columns, weight=weight, group=group)
-    _print_notes(table, book, named.kinds)
+    _print_notes(table, book, named.kinds, sorted({*source.format.missing} - {*reading.missing}))
     roles = tuple(named.identifiers), book.left_out, weight, group, columns.top_levels
     how, about = Source(as_url(data), source.format, *roles), {"weight": weights, "groups": groups, "book": book}
     X = table.drop([*named.not_learned, *book.left_out])
@@ -423,15 +423,15 @@ def _left_out(book: Codebook) -> str:
     return list_first(reasons, MAX_NAMES)
 
 
-def _print_notes(table: pl.DataFrame, book: Codebook, kinds: Mapping[str, str]) -> None:
-    """Print what is left out, which texts may mean missing values, and orders of levels that nobody gave."""
+def _print_notes(table: pl.DataFrame, book: Codebook, kinds: Mapping[str, str], codes: Sequence[str]) -> None:
+    """Print what is left out, what may mean missing values beside the codes, and orders of levels that nobody gave."""
     import polars as pl
 
     if book.left_out:
         note(f"Left out: {_left_out(book)}; {KEEP}.")
     for advice in book.advice:
         if advice.option.startswith("--missing"):  # else a code such as -99 is learned as a value
-            note(str(advice))
+            note(" --missing ".join([str(advice), *map(shlex.quote, codes)]))
     for name, kind in kinds.items():
         if kind == "ordinal" and table[name].dtype == pl.String:
             levels = table[name].drop_nulls().unique().sort().to_list()[:MAX_NAMES]
