@@ -209,7 +209,7 @@ def _fill_tables(problem: MissingProblem, structure: FactorStructure, features: 
     sets, factors, sizes = structure.sets, structure.factors, np.diff(structure.sets.table_offsets)
     starts = structure.graph.table_starts if factors is sets else sets.table_offsets[:-1]
     needed = 8.0 * (starts + sizes).max(initial=0) + (0.0 if factors is sets else 8.0 * factors.table_offsets[-1])
-    # Messages, and two sums of each of eight chains, with their squares: they grow with the rows.
+    # Messages, and four sums of each of eight chains, grow with the rows, unlike tables that rows share.
     needed = 3 * needed + 8.0 * structure.graph.message_offsets[-1] + 256.0 * problem.state_offsets[-1]
     config.refuse_beyond_memory(needed, "The tables of all missing cells that share features", lambda: ADVICE)
     writes = np.zeros(len(sizes), dtype=bool)

@@ -118,8 +118,8 @@ class HeldOut(SelectionCriterion):
 
     Where cells are missing, some known cells of each held-out row are hidden at a time, and predicted from the others.
     The best field is taken; the one without pairs if it is worse by at most one standard error of the difference, which
-    is computed over held-out rows (2.5, where cells are missing). Where one dense table has more than two million
-    target cells, a sample of its rows is used, and l1 is scaled to all.
+    is computed over held-out rows (2.5, where cells are missing). Of one dense table with more than two million
+    target cells, and 10,000 rows, a sample of rows is used without ``groups``; l1 is scaled to all rows.
 
     Parameters
     ----------
